@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, node
+from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, node, pod
 
 from gpujob.fleet.policy.limit_range import UNLIMITED, Bound, read_limit_range, tightest
 from gpujob.placement.engine.choose import choose
@@ -23,6 +23,11 @@ def limit_range(*items: Object, name: str = "l", namespace: str = "team") -> Obj
     return {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": list(items)}}
 
 
+def quota(**hard: str) -> Object:
+    metadata, spec = {"name": "q", "namespace": "team"}, {"hard": hard}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": spec}
+
+
 def of(kind: str = "Container", **amounts: Any) -> Object:
     return {"type": kind, **amounts}
 
@@ -30,7 +35,7 @@ def of(kind: str = "Container", **amounts: Any) -> Object:
 def decided(*objects: Object, **spec: Any) -> Decision:
     """The decision for a job of the namespace, which the quick choice must equal, with its fix."""
     known = fleet(*objects, catalog=ANY_IMAGES)
-    wish = bounded(demand(**spec), known, "team")
+    wish = bounded(demand(**spec).but(namespace="team"), known, "team")
     found, pick = decide(wish, known, ANY_IMAGES), choose(wish, known, ANY_IMAGES)
     assert (pick.verdict, pick.choice) == (found.verdict, found.choice)
     fixed = with_fix(found, known, ANY_IMAGES)
@@ -80,7 +85,7 @@ def told(found: Decision) -> tuple[Verdict, str, object]:
         (
             of(max={"memory": "8Gi"}),
             {"resources": {"sharedMemory": "16Gi"}},
-            "LimitRange l: at most 8Gi memory for each container, the job requests 16Gi",
+            "LimitRange l: at most 8Gi memory for each container, the job's shared memory needs 16Gi",
             ("spec.resources.sharedMemory", "8Gi"),
         ),
     ],
@@ -115,6 +120,56 @@ def test_what_a_job_leaves_open_is_kept_within_them() -> None:
     assert large is not None
     assert large.needs.millicores == 100_000
     assert decided(node("h", H100), limit_range(of(min={"cpu": "200"}))).verdict is Verdict.IMPOSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("minimum", "others", "spec", "verdict", "said"),
+    [
+        (
+            of(min={"cpu": "200"}), [], {}, Verdict.IMPOSSIBLE,
+            "needs 200 CPU (the minimum of LimitRange l) on one node, the largest node has 128",
+        ),
+        (
+            of("Pod", min={"ephemeral-storage": "9Ti"}), [], {}, Verdict.IMPOSSIBLE,
+            "needs 9216Gi ephemeral-storage (the minimum of LimitRange l) on one node, the largest node has 1000Gi",
+        ),
+        (
+            of(min={"cpu": "100"}), [node("g", H100, allocatable={"cpu": "90"})], {"nodes": 2}, Verdict.IMPOSSIBLE,
+            "needs 100 CPU (the minimum of LimitRange l) on each of 2 nodes, 1 of 2 have that",
+        ),
+        (
+            of(min={"cpu": "100"}), [pod("p", "h", cpu="60")], {}, Verdict.WAITING,
+            "GPUs are free on node h, which has too little left beside them: 68 CPU of 100 needed (the minimum of LimitRange l)",
+        ),
+        (
+            of(min={"cpu": "60"}), [quota(**{"requests.cpu": "50"})], {}, Verdict.IMPOSSIBLE,
+            "ResourceQuota q: requests.cpu needs 60, 50 left of 50 (the minimum of LimitRange l)",
+        ),
+        # What the job itself asks is the job's.
+        (
+            of(min={"cpu": "200"}), [], {"resources": {"cpu": "200"}}, Verdict.IMPOSSIBLE,
+            "needs 200 CPU on one node, the largest node has 128",
+        ),
+    ],
+)  # fmt: skip
+def test_a_minimum_that_raises_what_a_pod_needs_is_named(
+    minimum: Object, others: list[Object], spec: dict[str, Any], verdict: Verdict, said: str
+) -> None:
+    found = decided(node("h", H100), *others, limit_range(minimum), **spec)
+    assert (found.verdict, found.candidates[0].reasons[0].message) == (verdict, said)
+
+
+def test_of_several_ranges_the_one_that_raises_is_named() -> None:
+    ranges = [limit_range(of(min={"cpu": amount}), name=f"at-least-{amount}") for amount in ("150", "300", "200")]
+    assert (
+        "(the minimum of LimitRange at-least-300)" in decided(node("h", H100), *ranges).candidates[0].reasons[0].message
+    )
+
+
+def test_shared_memory_alone_is_raised_to_the_minimum() -> None:
+    found = decided(node("h", H100), limit_range(of(min={"memory": "64Gi"})), resources={"sharedMemory": "8Gi"}).choice
+    assert found is not None
+    assert (found.needs.memory >= 64 * GI, found.shared_memory) == (True, 8 * GI)
 
 
 def test_ranges_that_leave_nothing_are_told() -> None:

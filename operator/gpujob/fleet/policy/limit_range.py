@@ -17,7 +17,10 @@ from gpujob.values.errors import BadQuantity
 from gpujob.values.quantity import parse_bytes, parse_millicores
 from gpujob.values.untrusted import one_line, table, tables
 
-KINDS: Final = {"Container": "container", "Pod": "pod", "PersistentVolumeClaim": "volume claim"}
+OF_CLAIMS: Final = "volume claim"
+"""The kind of bounds that apply to volume claims."""
+
+KINDS: Final = {"Container": "container", "Pod": "pod", "PersistentVolumeClaim": OF_CLAIMS}
 """Types whose limits concern a job's pods and their volume claims. A pod of a job has one container, which has all of the pod's
 requests.
 """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpujob.fleet.kubernetes.objects import Resources
-from gpujob.fleet.policy.limit_range import Limits
+from gpujob.fleet.policy.limit_range import OF_CLAIMS, Limits
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.placement.request.demand import Demand
 from gpujob.values.quantity import GI, MI
@@ -15,6 +15,9 @@ SHARE: Final = (9, 10)
 """The fraction of a node's CPU and memory that GPU jobs share; the rest is for daemons."""
 
 DEFAULT_STORAGE: Final = 20 * GI
+
+ATTRIBUTES: Final = {"cpu": "millicores", "memory": "memory", "ephemeral-storage": "storage"}
+"""The demand's field for each resource of a container."""
 
 
 def node_needs(demand: Demand, node: PoolNode) -> Resources:
@@ -53,6 +56,17 @@ def _within_limits(demand: Demand, limits: Limits, needs: Resources) -> Resource
         storage,
         1,
     )
+
+
+def minimum_of(demand: Demand, resource: str, amount: int) -> str:
+    """The clause of a sentence about an amount of each pod that a LimitRange's minimum raised; empty if none did."""
+    attribute = ATTRIBUTES.get(resource, "")
+    least: int = getattr(demand.limits and demand.limits.least, attribute, None) or 0
+    own: int = getattr(demand, attribute, None) or (demand.shared_memory if attribute == "memory" else 0) or 0
+    if demand.limits is None or not own < least == amount:
+        return ""
+    bounds = (each for each in demand.limits.bounds if (each.resource, each.least) == (resource, least))
+    return next((f" (the minimum of LimitRange {each.name})" for each in bounds if each.kind != OF_CLAIMS), "")
 
 
 def shared_memory(demand: Demand, needs: Resources) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from gpujob.fleet.kubernetes.objects import Resources, Taint
@@ -10,7 +11,7 @@ from gpujob.fleet.kubernetes.runtime_classes import lacks
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.node_filters import asked_of, disk_needed, rejections
-from gpujob.placement.capacity.pod_resources import node_needs
+from gpujob.placement.capacity.pod_resources import minimum_of, node_needs
 from gpujob.placement.capacity.topology import out_of_links, too_scattered
 from gpujob.placement.request.demand import Demand
 from gpujob.values.finding import Cores, Finding, Need, Size, counted, listed
@@ -163,6 +164,7 @@ def _added(more: int, pool: Pool) -> str:
 def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
     """The resource that too few nodes have; if each one alone is on enough nodes, all at once."""
     asked, whole = asked_of(demand) + pool.overhead, [node.allocatable + pool.overhead for node in nodes]
+    whence = partial(_whence, demand, pool, asked_of(demand))
     parts = [
         ("CPU", Cores, asked.millicores, [each.millicores for each in whole]),
         ("memory", Need, asked.memory, [each.memory for each in whole]),
@@ -177,13 +179,13 @@ def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> I
         if largest < amount:
             sentence = "needs {} {}{} on one node, the largest node has {}"
             has = Size(largest) if show is Need else show(largest)
-            yield Finding(Reason.NODE_TOO_SMALL, sentence, (show(amount), name, _of_class(pool, name), has))
+            yield Finding(Reason.NODE_TOO_SMALL, sentence, (show(amount), name, whence(name), has))
         else:
             sentence = "needs {} {}{} on each of {} nodes, {} of {} have that"
-            numbers = (show(amount), name, _of_class(pool, name), demand.nodes, enough, _all(nodes))
+            numbers = (show(amount), name, whence(name), demand.nodes, enough, _all(nodes))
             yield Finding(Reason.NODE_TOO_SMALL, sentence, numbers)
     if not short:
-        every = listed(f"{show(amount)} {name}{_of_class(pool, name)}" for name, show, amount, _ in parts if amount)
+        every = listed(f"{show(amount)} {name}{whence(name)}" for name, show, amount, _ in parts if amount)
         both = sum(each.covers(asked) for each in whole)
         on = f"each of {demand.nodes} nodes" if demand.nodes > 1 else "one node"
         sentence = "needs {} on {}, {} of {} have that together"
@@ -192,6 +194,12 @@ def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> I
             sentence,
             (every, on, both, f"{_all(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"),
         )
+
+
+def _whence(demand: Demand, pool: Pool, needs: Resources, name: str) -> str:
+    """Clauses about a pod's needs: the LimitRange whose minimum they are, and the overhead of the pool's RuntimeClass."""
+    amount = {"CPU": needs.millicores, "memory": needs.memory, "ephemeral-storage": needs.storage or 0}.get(name, 0)
+    return minimum_of(demand, name.lower(), amount) + _of_class(pool, name)
 
 
 def _of_class(pool: Pool, name: str) -> str:
@@ -238,7 +246,7 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
         yield Finding(Reason.FRAGMENTED, sentence, (needed, on, free_there, over, max(largest, 0), grown + room))
     elif crowded is not None:
         sentence = "GPUs are free on {}, which has too little left beside them: {}"
-        lacking = listed(_too_little(pool, crowded.left, node_needs(demand, crowded)))
+        lacking = listed(_too_little(demand, pool, crowded.left, node_needs(demand, crowded)))
         where = "a node to be added" if crowded.coming else f"node {crowded.name}"
         yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (where, lacking))
     else:
@@ -281,8 +289,9 @@ def _can_be_added(pool: Pool, able: Iterable[PoolNode]) -> str:
     return f"{fresh}, {held} at most {most} of {counted(one.healthy, 'GPU')} free"
 
 
-def _too_little(pool: Pool, left: Resources, needs: Resources) -> Iterator[str]:
+def _too_little(demand: Demand, pool: Pool, left: Resources, needs: Resources) -> Iterator[str]:
     """The resources that do not cover a pod's needs (see `Resources.covers`), each as `left of needed`."""
+    whence = partial(_whence, demand, pool, needs)
     left, needs = left + pool.overhead, needs + pool.overhead
     parts = (
         ("CPU", Cores, Cores, left.millicores, needs.millicores),
@@ -292,7 +301,7 @@ def _too_little(pool: Pool, left: Resources, needs: Resources) -> Iterator[str]:
     )
     for name, has, asks, there, needed in parts:
         if there < needed:
-            yield f"{has(max(there, 0))} {name} of {asks(needed)} needed{_of_class(pool, name)}"
+            yield f"{has(max(there, 0))} {name} of {asks(needed)} needed{whence(name)}"
 
 
 def _unready(demand: Demand, node: PoolNode) -> Finding | None:

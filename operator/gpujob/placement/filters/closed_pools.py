@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from gpujob.fleet.kubernetes.objects import HOST_DEVICES
+from gpujob.fleet.policy.limit_range import OF_CLAIMS
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.shortage import barred
 from gpujob.placement.filters.access import namespace_excluded
-from gpujob.placement.filters.limit_range import OF_CLAIMS
 from gpujob.placement.filters.pool_filters import accelerator_unsupported
 from gpujob.placement.request.demand import Demand
 from gpujob.values.vocabulary import Reason

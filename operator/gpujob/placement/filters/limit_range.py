@@ -6,19 +6,13 @@ from collections.abc import Callable
 from typing import Final
 
 from gpujob.fleet.kubernetes.objects import HOST_DEVICES
-from gpujob.fleet.policy.limit_range import Bound, tightest
+from gpujob.fleet.policy.limit_range import OF_CLAIMS, Bound, tightest
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity.pod_resources import ATTRIBUTES
 from gpujob.placement.request.demand import Demand
 from gpujob.values.finding import Cores, Finding, Need, Size
 from gpujob.values.vocabulary import Reason
-
-ATTRIBUTES: Final = {"cpu": "millicores", "memory": "memory", "ephemeral-storage": "storage"}
-"""The demand's field for each resource of a container."""
-
-
-OF_CLAIMS: Final = "volume claim"
-"""The kind of bounds that apply to volume claims."""
 
 
 def bounded(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
@@ -66,10 +60,11 @@ def _of_amount(demand: Demand, bound: Bound) -> Finding | None:
     """CPU, memory or disk that the job requests. If it requests none, the bounds only must leave some."""
     attribute = ATTRIBUTES[bound.resource]
     asked: int | None = getattr(demand, attribute)
-    if attribute == "memory":
-        asked = asked or demand.shared_memory
     if asked:
         return _outside(bound, asked, "the job requests")
+    shared = demand.shared_memory or 0 if attribute == "memory" else 0
+    if shared > bound.most:
+        return _outside(bound, shared, "the job's shared memory needs")
     least = getattr(demand.limits and demand.limits.least, attribute) or 0
     return _outside(bound, least, "others want at least") if least > bound.most else None
 

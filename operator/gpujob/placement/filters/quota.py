@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from gpujob.fleet.kubernetes.objects import Resources
@@ -9,6 +10,7 @@ from gpujob.fleet.policy import resource_quota
 from gpujob.fleet.policy.resource_quota import Quota
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity.pod_resources import minimum_of
 from gpujob.placement.request.demand import Demand
 from gpujob.values.finding import Finding, listed
 from gpujob.values.vocabulary import Reason
@@ -36,7 +38,19 @@ class Allowance:
             return _NOTHING
         demand = self._demand
         taken = pool.taken(demand.gpus_per_node, needs, demand.nodes, demand.new_claims)
-        return resource_quota.refusal(self._of(pool), taken)
+        finding, never = resource_quota.refusal(self._of(pool), taken)
+        return (finding and self._with_minimum(finding, needs)), never
+
+    def _with_minimum(self, finding: Finding, needs: Resources) -> Finding:
+        """The finding with the LimitRange whose minimum raised what the quota does not allow."""
+        amounts = {"cpu": needs.millicores, "memory": needs.memory, "ephemeral-storage": needs.storage or 0}
+        resource = str(finding.numbers[1]).rpartition(".")[2]
+        raised = minimum_of(self._demand, resource, amounts.get(resource, 0))
+        return (
+            replace(finding, sentence=finding.sentence + "{}", numbers=(*finding.numbers, raised))
+            if raised
+            else finding
+        )
 
     def refusal_of_gpus(self, pool: Pool) -> tuple[Finding | None, bool]:
         """The findings for the gang's GPUs alone, and whether the quotas never allow them."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.fleet.policy.limit_range import Bound
+from gpujob.fleet.policy.limit_range import OF_CLAIMS, Bound
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.placement.filters.limit_range import ATTRIBUTES, OF_CLAIMS
+from gpujob.placement.capacity.pod_resources import ATTRIBUTES
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions import costs
