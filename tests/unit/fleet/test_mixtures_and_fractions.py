@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, L4, MI300X, V100, decision, fleet, gpupool, node, pool_of
+from builders import A100, H100, L4, MI300X, V100, decision, fleet, gpupool, node, pool_of
 
-from gpujob.values.vocabulary import Outcome, Reason, Verdict
+from gpujob.values.vocabulary import DeviceKind, Outcome, Reason, Verdict
+from tests.e2e.cluster.nodes import Nvidia
 
 X = {"pool": "x"}
 GIB = 1024**3
@@ -162,3 +163,68 @@ def test_no_machine_has_sixty_four_cards_whatever_old_labels_say_of_their_memory
 def test_an_accelerator_of_the_other_vendor_is_the_admin_s_to_mend() -> None:
     admin = gpupool("mine", X, accelerator="MI300X")
     assert decision(node("n", A100, labels=X), admin).verdict is Verdict.MISCONFIGURED
+
+
+@pytest.mark.parametrize(
+    ("gpu", "count", "machine", "has"),
+    [
+        (H100, 4, "p5.4xlarge", 1),
+        (L4, 6, "g6.12xlarge", 4),
+        (A100, 4, "Standard_NC48ads_A100_v4", 2),
+        (L4, 2, "g6.xlarge", 1),
+    ],
+)
+def test_devices_that_the_labeller_counts_as_unshared_go_before_the_instance_type(
+    gpu: Nvidia, count: int, machine: str, has: int
+) -> None:
+    unshared = {"nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.sharing-strategy": "none"}
+    labels = {"node.kubernetes.io/instance-type": machine}
+    found = decision(node("n", gpu, count, labels=labels | unshared, price="1"), gpusPerNode=count)
+    assert found.verdict is Verdict.PLACED
+    said = (
+        f"labels count {count} devices of which none is shared, instance type {machine} says {has}: the former counts"
+    )
+    assert said in [doubt.message for doubt in found.candidates[0].doubts]
+    # A labeller that says nothing of sharing counts no more than the machine.
+    older = decision(node("n", gpu, count, labels=labels | dict.fromkeys(unshared)), gpusPerNode=count)
+    assert (older.verdict, older.candidates[0].reasons[0].reason) == (Verdict.MISCONFIGURED, Reason.DEVICE_UNKNOWN)
+
+
+def test_more_devices_than_the_labeller_counts_are_not_explained_by_it() -> None:
+    labels = {"node.kubernetes.io/instance-type": "g6.12xlarge", "nvidia.com/gpu.replicas": "1"}
+    found = decision(node("n", L4, 6, labels=labels, devices={"nvidia.com/gpu": "8"}))
+    assert (found.verdict, found.candidates[0].reasons[0].reason) == (Verdict.MISCONFIGURED, Reason.DEVICE_UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("machine", "gpus", "has"),
+    [("g6.12xlarge", 6, 4), ("g6.12xlarge", 8, 4), ("p5.4xlarge", 8, 1), ("Standard_NC24ads_A100_v4", 2, 1)],
+)
+def test_a_new_node_never_has_more_gpus_than_the_selected_machine(machine: str, gpus: int, has: int) -> None:
+    selected = {"node.kubernetes.io/instance-type": machine}
+    provision = {"maxNodes": 2, "gpusPerNode": gpus}
+    found = decision(gpupool("p", selected, provision=provision))
+    gpu = "1 GPU" if has == 1 else f"{has} GPUs"
+    assert (found.verdict, found.candidates[0].reasons[0].message) == (
+        Verdict.MISCONFIGURED,
+        f"spec.provision.gpusPerNode is {gpus}, instance type {machine} has {gpu}; set it to {has}, or select the label that says "
+        "how pods share them",
+    )
+    shared = {**selected, "nvidia.com/gpu.sharing-strategy": "time-slicing", "nvidia.com/gpu.replicas": "8"}
+    known = fleet(gpupool("p", shared, provision=provision)).pool("p")
+    assert known is not None
+    assert (known.problem, known.kind) == (None, DeviceKind.SHARED)
+
+
+def test_where_nodes_are_there_new_ones_have_no_more_gpus_than_the_selected_machine() -> None:
+    selected = {"node.kubernetes.io/instance-type": "g6.12xlarge"}
+    pool = gpupool("p", selected, provision={"maxNodes": 2, "gpusPerNode": 6})
+    there = node("n", L4, 4, labels=selected)
+    assert decision(pool, there, gpusPerNode=6).candidates[0].reasons[0].message == (
+        "needs 6 GPUs on one node, the largest node has 4"
+    )
+    said = "spec.provision.gpusPerNode is 6, instance type g6.12xlarge has 4 GPUs: new nodes count with 4"
+    assert said in [doubt.message for doubt in decision(pool, there).candidates[0].doubts]
+    # Another selector may select larger machines too.
+    other = gpupool("p", {"team": "x"}, provision={"maxNodes": 2, "gpusPerNode": 6})
+    assert decision(other, node("n", L4, 4, labels=selected | {"team": "x"}), gpusPerNode=6).verdict is Verdict.PLACED

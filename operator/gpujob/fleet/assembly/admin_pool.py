@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.entities import Accelerator
 from gpujob.catalog.images.versions import release
-from gpujob.fleet.assembly.future_nodes import facts_of_new, origins_of_new, with_machine
+from gpujob.fleet.assembly.future_nodes import facts_of_new, origins_of_new, with_machine, within_machine
 from gpujob.fleet.assembly.node_state import pool_nodes
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup, also_counted_as
@@ -28,7 +28,7 @@ from gpujob.values.vocabulary import CapacityType, DeviceMode, Reason, Vendor
 
 def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
     """A pool from an admin's GPUPool; what it leaves open comes from its nodes, with the worst value of each."""
-    admin = with_machine(admin, groups, catalog)
+    admin, beyond = within_machine(with_machine(admin, groups, catalog), groups, catalog)
     facts, problem = _common_facts(admin, groups, catalog)
     request, unasked = _request(admin, groups)
     problem = problem_of(admin) if admin.unreadable else problem or unasked or _uneven(admin, groups)
@@ -58,6 +58,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         problem=problem,
         models=facts.models if problem else (),
         doubts=facts.doubts
+        + beyond
         + _beyond_card(admin, facts)
         + amd_hosts.doubts_of(facts.vendor, (group.node for group in groups))
         + doubts

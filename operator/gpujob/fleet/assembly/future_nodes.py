@@ -12,15 +12,18 @@ from dataclasses import replace
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.entities import Accelerator
+from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import AdminPool
 from gpujob.fleet.kubernetes.objects import Labels, Node, vendor_of
 from gpujob.fleet.labels.cloud import Origin, origin_of_labels
 from gpujob.fleet.labels.conflicts import Witness, clash, of_cloud
+from gpujob.fleet.labels.device_fraction import WHOLE
 from gpujob.fleet.labels.facts import DeviceFacts, declared, devices_of_machine
 from gpujob.fleet.pools.autoscaling import unknown_of_new
 from gpujob.fleet.vendors import amd, nvidia
-from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import Reason, Vendor
+from gpujob.values.finding import Finding, counted
+from gpujob.values.untrusted import one_line
+from gpujob.values.vocabulary import DeviceKind, Reason, Vendor
 
 
 def with_machine(admin: AdminPool, there: Sequence[object], catalog: Catalog) -> AdminPool:
@@ -30,6 +33,32 @@ def with_machine(admin: AdminPool, there: Sequence[object], catalog: Catalog) ->
     demanded = _demanded(admin)
     gpus = devices_of_machine(demanded, origin_of_labels(demanded).instance_type, catalog)
     return replace(admin, provision=replace(admin.provision, gpus_per_node=gpus)) if gpus else admin
+
+
+def within_machine(
+    admin: AdminPool, there: Sequence[DeviceGroup], catalog: Catalog
+) -> tuple[AdminPool, tuple[Finding, ...]]:
+    """The pool with no more GPUs on a new node than the selected machine or an existing node has, and the warning about it.
+
+    Nodes whose devices are cut or shared offer more than the machine has.
+    """
+    gpus = (admin.provision and admin.provision.gpus_per_node) or 0
+    if admin.provision is None or not there or any(each.facts.portion.kind is not DeviceKind.WHOLE for each in there):
+        return admin, ()
+    demanded = _demanded(admin)
+    instance_type = origin_of_labels(demanded).instance_type
+    machine = devices_of_machine(demanded, instance_type, catalog)
+    most = max(machine or 0, *(each.total or 0 for each in there))
+    if machine is None or gpus <= most:
+        return admin, ()
+    sentence = "spec.provision.gpusPerNode is {}, {} has {}: new nodes count with {}"
+    numbers = (gpus, _machine(instance_type), counted(machine, "GPU"), most)
+    capped = replace(admin, provision=replace(admin.provision, gpus_per_node=most))
+    return capped, (Finding(Reason.LABELS_CONTRADICT, sentence, numbers),)
+
+
+def _machine(instance_type: str) -> str:
+    return f"instance type {one_line(instance_type[:63])}" if instance_type else "the cloud's machine"
 
 
 def facts_of_new(
@@ -47,11 +76,35 @@ def facts_of_new(
         )
         return known, Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
     read = _read(admin, demanded, resource, origin, catalog)
+    if more := _more_than_machine(admin, read, demanded, origin.instance_type, catalog):
+        return replace(read, portion=WHOLE, accelerator=model, problem=None), more
     found = declared(read, resource, row)
     driver = (admin.provision and admin.provision.driver) or found.driver
     found = replace(found, driver=driver, doubts=(*found.doubts, *_selected_others(demanded, origin, row, catalog)))
     problem = None if found.unnamed else found.problem
     return replace(found, problem=None), problem or unknown_of_new(admin, known=found.accelerator is not None)
+
+
+def _more_than_machine(
+    admin: AdminPool, read: DeviceFacts, demanded: Labels, instance_type: str, catalog: Catalog
+) -> Finding | None:
+    """The problem that a new node would have more GPUs than the selected machine, and no label says that they are shared or cut."""
+    machine, gpus = (
+        devices_of_machine(demanded, instance_type, catalog),
+        (admin.provision and admin.provision.gpus_per_node) or 0,
+    )
+    if (
+        machine is None
+        or gpus <= machine
+        or read.portion.kind is not DeviceKind.SHARED
+        or read.portion.replicas is not None
+    ):
+        return None
+    sentence = (
+        "spec.provision.gpusPerNode is {}, {} has {}; set it to {}, or select the label that says how pods share them"
+    )
+    numbers = (gpus, _machine(instance_type), counted(machine, "GPU"), machine)
+    return Finding(Reason.LABELS_CONTRADICT, sentence, numbers)
 
 
 def origins_of_new(admin: AdminPool) -> list[Origin]:

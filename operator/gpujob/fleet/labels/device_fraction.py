@@ -34,6 +34,8 @@ class Portion:
     """Pods that use each piece at the same time; None if unknown."""
     stated: bool = False
     """Whether a label or resource says that the device is whole, so that its size alone proves nothing else."""
+    guessed: bool = False
+    """Whether nothing but the number of devices suggests that it is shared."""
 
     def __str__(self) -> str:
         """The text in messages; empty for a whole device."""

@@ -12,7 +12,7 @@ from gpujob.fleet.kubernetes.objects import Labels
 from gpujob.fleet.labels.device_fraction import Portion
 from gpujob.fleet.labels.facts import MOST_CARDS, devices_of_machine
 from gpujob.values.finding import Finding
-from gpujob.values.untrusted import whole_number
+from gpujob.values.untrusted import one_line, whole_number
 from gpujob.values.vocabulary import DeviceKind, Reason
 
 PLAIN: Final = "nvidia.com/gpu"
@@ -71,11 +71,16 @@ def with_sharing(
         or labels.get("cloud.google.com/gke-gpu-sharing-strategy", "none") not in UNSHARED
     )
     by_label = count(labels) if prefix == PLAIN and "cloud.google.com/gke-gpu-partition-size" not in labels else None
+    unshared = replicas == 1 or labels.get(f"{prefix}.sharing-strategy") == "none"
     if portion.profile:
         physical = by_label or whole_number(labels.get(f"{prefix}.count"))
     else:
-        # The smaller of two figures: more devices than the machine has are not whole ones, whatever a stale label counts.
         machine = devices_of_machine(labels, instance_type, catalog)
+        if not told and unshared and by_label and machine and machine < offered <= min(by_label, MOST_CARDS):
+            sentence = "labels count {} devices of which none is shared, {} says {}: the former counts"
+            source = f"instance type {one_line(instance_type[:63])}" if instance_type else "the cloud's label"
+            return portion, (Finding(Reason.LABELS_CONTRADICT, sentence, (by_label, source, machine)),), None
+        # The smaller of two figures: more devices than the machine has are not whole ones, whatever a stale label counts.
         physical = min(filter(None, (by_label, machine)), default=None)
     each = -(-offered // physical) if physical else None
     if told:
@@ -88,7 +93,6 @@ def with_sharing(
         return replace(portion, kind=DeviceKind.SHARED, replicas=None), (doubt,), None
     if each is None or each <= 1:
         return portion, (), None
-    unshared = replicas == 1 or labels.get(f"{prefix}.sharing-strategy") == "none"
     return _unexplained(portion, resource, offered, physical or 0, labelled=by_label == physical, unshared=unshared)
 
 
@@ -116,7 +120,8 @@ def _unexplained(
         problem = Finding(
             Reason.LABELS_CONTRADICT if labelled else Reason.DEVICE_UNKNOWN, sentence, (resource, offered, physical)
         )
-        return (portion if labelled else replace(portion, kind=DeviceKind.SHARED, replicas=None)), (), problem
+        shared = replace(portion, kind=DeviceKind.SHARED, replicas=None, guessed=offered <= MOST_CARDS)
+        return (portion if labelled else shared), (), problem
     sentence = "labels count {} devices, {} shows {}: taken as shared by {} pods each"
     doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (physical, resource, offered, replicas))
     return replace(portion, kind=DeviceKind.SHARED, replicas=replicas), (doubt,), None

@@ -89,7 +89,7 @@ _GUESSED: Final = (DeviceKind.WHOLE, DeviceKind.INTEGRATED)
 def device_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.devices excludes the pool's devices: partitions, shared or integrated ones unless they are listed."""
     kind, name = pool.kind, pool.accelerator_id
-    if kind in demand.devices or (kind in _GUESSED and pool.problem is not None and pool.accelerator is None):
+    if kind in demand.devices or _is_guessed(pool):
         return None  # `unread` reports what to fix first.
     add = "; add {0} to placement.devices to use them"
     if kind is DeviceKind.SHARED:
@@ -102,10 +102,16 @@ def device_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     return Finding(Reason.DEVICE_EXCLUDED, "its devices are whole" + add, (kind,))
 
 
+def _is_guessed(pool: Pool) -> bool:
+    """Whether the kind of the pool's devices is unknown until its problem is fixed."""
+    guessed = pool.kind in _GUESSED or pool.portion.guessed
+    return guessed and pool.problem is not None and pool.accelerator is None
+
+
 def parts_in_group(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """A gang of several GPUs on partitions of one card: NCCL rejects two ranks on one device, and treats slices as one device."""
     gang = demand.gang
-    if pool.kind is DeviceKind.SHARED and gang.gpus > 1:
+    if pool.kind is DeviceKind.SHARED and gang.gpus > 1 and not _is_guessed(pool):
         sentence = "needs {} GPUs, and two shared devices may be on one card, where NCCL rejects a group; request one GPU on one node"
         return Finding(Reason.SHARED_DEVICE, sentence, (gang.gpus,))
     if pool.kind is DeviceKind.PARTITION and pool.vendor is Vendor.NVIDIA and gang.gpus_per_node > 1:
