@@ -47,9 +47,9 @@ def status(
     record = {
         "nodes": len(pool.nodes),
         "gpus": {"total": pool.total, "free": pool.free},
-        "vendor": pool.vendor.value if pool.nodes else None,
+        "vendor": None if pool.vendor_assumed else pool.vendor.value,
         "accelerator": pool.accelerator.id if pool.accelerator else None,
-        "resourceName": pool.resource or None,
+        "resourceName": None if pool.vendor_assumed else pool.resource or None,
         "deviceKind": pool.kind.value if pool.nodes else None,
         "profile": pool.portion.profile or None,
         "memory": format_bytes(pool.memory) if pool.memory else None,

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 from cli_room import CATALOG, MIXED, ROOT, Command, check_golden
+
+POOL = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUPool"}
 
 ADMIN = """
 ---
@@ -54,6 +58,53 @@ def test_an_admins_pool_claims_its_nodes_and_the_younger_is_told(gpujob: Command
 
 def test_devices_of_which_a_card_is_several_are_counted_as_cards_too(gpujob: Command) -> None:
     case = ROOT / "tests" / "cases" / "an-mi250x-card-is-two-devices"
-    assert gpujob("pools", "--cluster", case / "cluster.yaml").out.splitlines()[1].endswith("8 devices (4 cards)")
+    assert gpujob("pools", "--cluster", case / "cluster.yaml").out.splitlines()[-1] == "Note on f: 8 devices (4 cards)"
     plan = gpujob("plan", "-f", case / "job.yaml", "--cluster", case / "cluster.yaml").out
     assert "Cards: pool f has 8 devices (4 cards)" in plan
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "vendor"),
+    [
+        ("empty", {}, "unknown"),
+        ("mi300x-burst", {"provision": {"maxNodes": 2}}, "unknown"),
+        ("amd-by-resource", {"resourceName": "amd.com/gpu"}, "AMD"),
+        (
+            "amd-by-label",
+            {"nodeSelector": {"matchLabels": {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"}}},
+            "AMD",
+        ),
+        (
+            "amd-by-machine",
+            {"nodeSelector": {"matchLabels": {"node.kubernetes.io/instance-type": "Standard_ND96isr_MI300X_v5"}}},
+            "AMD",
+        ),
+        ("nvidia-by-label", {"nodeSelector": {"matchLabels": {"nvidia.com/gpu.product": "NVIDIA-L4"}}}, "NVIDIA"),
+        ("amd-by-accelerator", {"accelerator": "MI300X"}, "AMD"),
+    ],
+)
+def test_the_vendor_of_a_pool_without_nodes_is_said_or_unknown(
+    gpujob: Command, tmp_path: Path, name: str, spec: dict[str, Any], vendor: str
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    selector = {"nodeSelector": {"matchLabels": {"pool": "x"}}}
+    path.write_text(json.dumps({**POOL, "metadata": {"name": name}, "spec": {**selector, **spec}}))
+    row = gpujob("pools", "--cluster", path).out.splitlines()[1]
+    assert row.split()[:2] == [name, vendor]
+    assert json.loads(gpujob("pools", "--cluster", path, "-o", "json").out)[0]["vendor"] == vendor
+
+
+def test_the_table_fits_120_columns_whatever_the_pools_are_called(gpujob: Command, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    long = "a-pool-of-the-platform-team-for-very-long-training-runs-eu-west-1"
+    nodes = MIXED.read_text().replace("NVIDIA-L4", "NVIDIA-L4-of-a-board-with-a-name-that-no-catalog-row-has")
+    pool = ADMIN.replace("training", long)
+    path.write_text(nodes + pool)
+    lines = gpujob("pools", "--cluster", path).out.split("\n\n")[0].splitlines()
+    assert max(map(len, lines)) <= 120
+    assert "".join(line.split()[0] for line in lines if line.startswith("a-pool") or len(line.split()) == 1) == long
+    notes = gpujob("pools", "--cluster", path).out.split("\n\n")[1].splitlines()
+    assert all(line.startswith("Note on ") for line in notes)
+    wide = gpujob("pools", "--cluster", path, "-o", "wide").out
+    assert "PRICE FROM" in wide
+    assert long in wide

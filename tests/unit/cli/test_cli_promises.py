@@ -76,7 +76,7 @@ def cluster(path: Path, *objects: dict[str, Any]) -> Path:
 def free(gpujob: Command, file: Path) -> str:
     """FREE/TOTAL of the H100 pool."""
     answer = gpujob("pools", "--cluster", file, "--catalog", CATALOG)
-    return next(line.split()[4] for line in answer.out.splitlines() if line.startswith(H100))
+    return next(line.split()[4] for line in answer.out.splitlines() if line.startswith("h100-sxm "))
 
 
 def test_a_gang_whose_pods_have_no_node_holds_its_devices(gpujob: Command, tmp_path: Path) -> None:

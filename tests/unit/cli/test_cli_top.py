@@ -176,6 +176,19 @@ def test_a_narrow_terminal_goes_without_columns_and_breaks_no_name() -> None:
     assert fitting(HEADERS, [], 200) == (list(HEADERS), [])
 
 
+def test_the_table_fits_120_columns_in_a_pipe_too_and_says_what_it_leaves_out(
+    gpujob: Command, kubeconfig: Path, answers: dict[str, tuple[int, Any]]
+) -> None:
+    item = gpujob_named("a-training-run-whose-name-has-its-date-and-its-model-llama-70b", "Running")
+    item["status"]["placement"] = {"pool": "mi300x-standard-nd96isr-mi300x-v5-ondemand"}
+    item["metadata"]["namespace"] = "the-team-that-trains-large-models"
+    answers[JOBS] = (200, {"items": [item]})
+    answer = gpujob("top", "-n", "team", "--kubeconfig", kubeconfig)
+    assert max(map(len, answer.out.splitlines())) <= 120
+    assert item["metadata"]["name"] in answer.out
+    assert "without POOL, ACCEL, PROGRESS, LATELY and ETA, which a wider terminal shows" in answer.err
+
+
 def test_the_report_of_another_job_is_not_shown_as_this_one_s(
     gpujob: Command, kubeconfig: Path, answers: dict[str, tuple[int, Any]]
 ) -> None:

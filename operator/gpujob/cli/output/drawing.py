@@ -19,7 +19,7 @@ UNLIMITED: Final = 100_000
 GAP: Final = 2
 """Blanks between columns."""
 PLAN_WIDTH: Final = 120
-"""Width of a plan's table into a pipe or a file; on a terminal its own width counts."""
+"""Width of the tables of plan, pools and top into a pipe or a file; on a terminal its own width counts."""
 NUMBERS: Final = frozenset(
     {
         "FREE/TOTAL",
@@ -51,6 +51,7 @@ NUMBERS: Final = frozenset(
 )
 WRAPPED: Final = {
     "POOL": 20,
+    "ACCELERATOR": 16,
     "IMAGE": 30,
     "WHY": 28,
     "PRICE FROM": 24,

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gpujob.cli.output import cells
-from gpujob.cli.output.drawing import console_of, print_table, print_text
+from gpujob.cli.output.drawing import PLAN_WIDTH, UNLIMITED, console_of, print_table, print_text
+from gpujob.cli.printing import plain
+from gpujob.fleet.pools.naming import short_names
 from gpujob.placement.capacity.shortage import barred
+from gpujob.values.finding import counted
 
 if TYPE_CHECKING:
     from gpujob.fleet.pools.fleet import Fleet
@@ -18,13 +21,25 @@ if TYPE_CHECKING:
 
 def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
     """The pools with their free GPUs, prices, problems and warnings."""
-    headers = ["POOL", "VENDOR", "ACCELERATOR", "NODES", "FREE/TOTAL", "MEMORY", "DRIVER", "$/GPU-H", "PRICE FROM"]
-    rows = [_pool_row(pool, fleet, wide=wide) for pool in fleet.pools]
+    headers = ["POOL", "VENDOR", "ACCELERATOR", "NODES", "FREE/TOTAL", "MEMORY", "DRIVER", "$/GPU-H"]
+    names = short_names(fleet.pools)
+    rows = [_pool_row(pool, pool.name if wide else names[pool.name]) for pool in fleet.pools]
+    notes = [_notes(pool, fleet) for pool in fleet.pools]
     if wide:
-        headers += ["INSTANCE TYPE", "REGION", "CAPACITY", "CPU"]
+        headers += ["PRICE FROM", "INSTANCE TYPE", "REGION", "CAPACITY", "CPU", "NOTE"]
+        further = [[*_origin(pool), "; ".join(said)] for pool, said in zip(fleet.pools, notes, strict=True)]
+        rows = [[*row, *more] for row, more in zip(rows, further, strict=True)]
     console = console_of(color)
     with console.capture() as shown:
-        print_table(console, [*headers, "NOTE"], rows, [""] * len(rows))
+        print_table(console, headers, rows, [""] * len(rows), UNLIMITED if wide else PLAN_WIDTH)
+        noted = (
+            [] if wide else [(names[pool.name], said) for pool, said in zip(fleet.pools, notes, strict=True) if said]
+        )
+        if noted:
+            console.print()
+        for name, said in noted:
+            more = f" (and {counted(len(said) - 1, 'more note')}: -o wide)" if len(said) > 1 else ""
+            print_text(console, Text.assemble((f"Note on {plain(name)}: ", "bold"), plain(said[0]) + more))
     print(shown.get(), end="")
 
 
@@ -41,27 +56,28 @@ def print_sections(tables: Mapping[str, tuple[list[str], list[list[str]]]], *, c
     print(shown.get(), end="")
 
 
-def _pool_row(pool: Pool, fleet: Fleet, *, wide: bool) -> list[str]:
-    row = [
-        pool.name,
-        pool.vendor.value,
+def _pool_row(pool: Pool, name: str) -> list[str]:
+    return [
+        name,
+        pool.vendor_text,
         pool.device,
         str(len(pool.nodes)),
         f"{pool.free}/{pool.total}",
         cells.size(pool.memory),
         pool.driver or cells.UNKNOWN,
         cells.money(pool.price.per_gpu_hour if pool.price else None),
-        pool.price.source if pool.price else cells.UNKNOWN,
     ]
-    if wide:
-        row += [
-            pool.instance_type or cells.UNKNOWN,
-            pool.region or cells.UNKNOWN,
-            pool.capacity_type.value,
-            pool.cpu_architecture,
-        ]
-    notes = _notes(pool, fleet)
-    return [*row, "; ".join(notes if wide else notes[:1])]
+
+
+def _origin(pool: Pool) -> list[str]:
+    """The source of a pool's price, and its machines."""
+    return [
+        pool.price.source if pool.price else cells.UNKNOWN,
+        pool.instance_type or cells.UNKNOWN,
+        pool.region or cells.UNKNOWN,
+        pool.capacity_type.value,
+        pool.cpu_architecture,
+    ]
 
 
 def _notes(pool: Pool, fleet: Fleet) -> list[str]:

@@ -23,7 +23,7 @@ def _pool(pool: Pool, fleet: Fleet) -> dict[str, Any]:
     return {
         "pool": pool.name,
         "discovered": pool.discovered,
-        "vendor": pool.vendor.value,
+        "vendor": pool.vendor_text,
         "accelerator": pool.accelerator_id,
         "devices": {
             "kind": pool.kind.value,

@@ -22,7 +22,7 @@ from gpujob.status.attempts import cost
 from gpujob.status.attempts.waits import read_time
 from gpujob.status.records.objects import PodRecord, PodState
 from gpujob.status.records.read_objects import read_pod_record
-from gpujob.values.finding import Dollars
+from gpujob.values.finding import Dollars, listed
 from gpujob.values.untrusted import one_line, table, whole_number
 from gpujob.values.vocabulary import GROUP, VERSION, Label, State
 
@@ -250,15 +250,17 @@ def watch(top: Top, every: float, *, once: bool, color: bool) -> None:
     """Shows the jobs until interrupted, or once if stdout is no terminal."""
     from rich.live import Live
 
-    from gpujob.cli.output.drawing import console_of, print_table, table_of
+    from gpujob.cli.output.drawing import PLAN_WIDTH, console_of, print_table, table_of
     from gpujob.cli.printing import say
 
     console = console_of(color)
     rows = top.look()
     if once or not console.is_terminal:
-        headers, shown = fitting(HEADERS, rows, console.width)
+        headers, shown = fitting(HEADERS, rows, console.width if console.is_terminal else PLAN_WIDTH)
         if rows:
-            print_table(console, headers, shown, [""] * len(rows))
+            print_table(console, headers, shown, [""] * len(rows), PLAN_WIDTH)
+        if lacking := [word for word in HEADERS if word not in headers]:
+            say(f"without {listed(lacking)}, which a wider terminal shows")
         if top.note:
             say(top.note)
         return

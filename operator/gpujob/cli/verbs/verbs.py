@@ -38,7 +38,10 @@ KUBECONFIG: Final = Option(("--kubeconfig",), "The kubeconfig, without --cluster
 CONTEXT: Final = Option(("--context",), "The kubeconfig's context, without --cluster.", metavar="NAME")
 NAMESPACE: Final = Option(("--namespace", "-n"), "The namespace of jobs that name none.", metavar="NAME")
 SHOWN: Final = Option(
-    ("--output", "-o"), "How the answer is shown.", choices=(*TABLES, "json", "yaml"), default=TABLES[0]
+    ("--output", "-o"),
+    "How the answer is shown; wide shows every fact, in lines wider than 120 columns.",
+    choices=(*TABLES, "json", "yaml"),
+    default=TABLES[0],
 )
 OBJECTS: Final = Option(("--output", "-o"), "How objects are shown.", choices=("yaml", "json"), default="yaml")
 ALL: Final = Option(("--all",), "With -o json or yaml: all candidates, not the best of each pool alone.")

@@ -114,7 +114,7 @@ def _finding(job: JobRecord) -> tuple[str, str] | None:
 def _pool(pool: Pool) -> PoolView:
     price = pool.price.per_gpu_hour if pool.price else None
     held = sum(node.healthy - max(0, node.free) for node in pool.nodes)
-    return PoolView(pool.name, pool.vendor.value, pool.accelerator_id, pool.total, pool.free, held, price)
+    return PoolView(pool.name, pool.vendor_text, pool.accelerator_id, pool.total, pool.free, held, price)
 
 
 def _jobs(work: ControllerState, jobs: Iterable[JobRecord]) -> list[JobView]:

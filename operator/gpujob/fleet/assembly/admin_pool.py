@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.entities import Accelerator
 from gpujob.catalog.images.versions import release
-from gpujob.fleet.assembly.future_nodes import facts_of_new, origins_of_new, with_machine, within_machine
+from gpujob.fleet.assembly.future_nodes import facts_of_new, origins_of_new, vendor_said, with_machine, within_machine
 from gpujob.fleet.assembly.node_state import pool_nodes
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup, also_counted_as
@@ -74,6 +74,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         host_devices=admin.device_mode is DeviceMode.HOST_DEVICES,
         fabric=admin.fabric,
         namespaces=admin.namespaces,
+        vendor_assumed=not groups and facts.accelerator is None and vendor_said(admin, catalog) is None,
         node_pool="" if growth else next(filter(None, (node_pool_of(group.node.labels) for group in groups)), ""),
     )
 
@@ -130,7 +131,8 @@ def _no_one_model(word: str, catalog: Catalog) -> Finding:
 def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:
     """The facts that hold for every node of an admin's pool, or the problem that there are none."""
     row = catalog.device(admin.accelerator) if admin.accelerator else None
-    vendor = row.vendor if row else groups[0].facts.vendor if groups else Vendor.NVIDIA
+    vendor = groups[0].facts.vendor if groups else vendor_said(admin, catalog) or Vendor.NVIDIA
+    vendor = row.vendor if row else vendor
     fallback = DeviceFacts(vendor, row, row.usable_bytes if row else None)
     if admin.accelerator and row is None:
         return fallback, _no_one_model(admin.accelerator, catalog)

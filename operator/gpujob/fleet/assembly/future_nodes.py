@@ -61,6 +61,20 @@ def _machine(instance_type: str) -> str:
     return f"instance type {one_line(instance_type[:63])}" if instance_type else "the cloud's machine"
 
 
+def vendor_said(admin: AdminPool, catalog: Catalog) -> Vendor | None:
+    """The vendor of the devices by the GPUPool's resource, or by the labels that it selects; None if they leave it open."""
+    if admin.resource and (said := vendor_of(admin.resource)):
+        return said
+    demanded = _demanded(admin)
+    found = next(of_cloud(demanded, origin_of_labels(demanded).instance_type, catalog), None)
+    if found is not None:
+        return found.accelerator.vendor
+    named = {
+        each for term in admin.terms for each in Vendor if term[0].startswith(each.resource.partition("/")[0] + "/")
+    }
+    return named.pop() if len(named) == 1 else None
+
+
 def facts_of_new(
     admin: AdminPool, row: Accelerator | None, vendor: Vendor, catalog: Catalog
 ) -> tuple[DeviceFacts, Finding | None]:

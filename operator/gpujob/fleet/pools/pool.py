@@ -82,8 +82,15 @@ class Pool:
     """Labels of the namespaces whose jobs can use the pool; empty: all."""
     node_pool: str = ""
     """The cloud's or Karpenter's node pool that may grow although no GPUPool says so."""
+    vendor_assumed: bool = False
+    """Whether neither a node nor the GPUPool says whose devices they are; `vendor` is then no fact."""
     ahead: tuple[Ahead, ...] = ()
     """Jobs of higher priority that go first here, in their order."""
+
+    @property
+    def vendor_text(self) -> str:
+        """The vendor's name, or `unknown`."""
+        return "unknown" if self.vendor_assumed else self.vendor.value
 
     @cached_property
     def accelerator_id(self) -> str:

@@ -25,6 +25,8 @@ PoolRule = Callable[[Demand, Pool, Fleet], Finding | None]
 
 def vendor_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.vendors, or images for one stack only, exclude this pool's vendor."""
+    if pool.vendor_assumed:
+        return None  # `unread` reports what to fix first.
     if pool.vendor not in demand.vendors:
         return Finding(Reason.VENDOR_EXCLUDED, "placement.vendors names only {}", (listed(sorted(demand.vendors)),))
     if demand.resumes_on is not None and pool.vendor is not demand.resumes_on:

@@ -65,7 +65,7 @@ def chosen(decision: Decision) -> dict[str, Any] | None:
     candidate = decision.choice.candidate
     return {
         "pool": candidate.pool.name,
-        "vendor": candidate.pool.vendor.value,
+        "vendor": candidate.pool.vendor_text,
         "accelerator": candidate.pool.accelerator_id,
         **_part(candidate),
         **_trial(decision),
@@ -111,7 +111,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         "priceSource": candidate.pool.price.source if candidate.pool.price else None,
         **_worth(candidate),
         "image": candidate.runtime.image,
-        "vendor": candidate.pool.vendor.value,
+        "vendor": candidate.pool.vendor_text,
         "accelerator": candidate.pool.accelerator_id,
     }
 
