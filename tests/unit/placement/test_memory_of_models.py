@@ -200,3 +200,29 @@ def test_around_the_limit_of_a_device_the_shown_numbers_say_what_is_decided(sequ
         assert not placed or line.startswith(f"{need:g}Gi expected"), line
         decided.add(placed)
     assert decided == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ({"name": "mixtral-8x7b", "shape": {"activeExperts": 9}},
+         "model.shape.activeExperts is 9, mixtral-8x7b has 8 experts; lower it, or set model.shape.experts too"),
+        ({"name": "qwen3-30b-a3b", "shape": {"activeExperts": 129}},
+         "model.shape.activeExperts is 129, qwen3-30b-a3b has 128 experts; lower it, or set model.shape.experts too"),
+        ({"name": "llama-3.1-8b", "shape": {"activeExperts": 2}},
+         "model.shape.activeExperts is 2, llama-3.1-8b has 1 expert; lower it, or set model.shape.experts too"),
+        ({"parameters": "8B", "shape": {"activeExperts": 2}},
+         "model.shape.activeExperts is 2, a model of this size has 1 expert; lower it, or set model.shape.experts too"),
+        ({"name": "llama-3.1-8b", "shape": {"kvHeads": 33}},
+         "model.shape.kvHeads is 33, llama-3.1-8b has 32 attention heads; lower it, or set model.shape.heads too"),
+        ({"name": "mixtral-8x7b", "shape": {"activeExperts": 8}}, ""),
+        ({"name": "mixtral-8x7b", "shape": {"activeExperts": 9, "experts": 9}}, ""),
+        ({"name": "mixtral-8x7b", "shape": {"experts": 1}}, ""),
+        ({"name": "llama-3.1-8b", "shape": {"kvHeads": 32}}, ""),
+        ({"name": "llama-3.1-8b", "shape": {"kvHeads": 64, "heads": 64}}, ""),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_model_is_no_more_than_the_whole(model: dict[str, Any], said: str) -> None:
+    found = decision(node("n", MI300X), model={"method": "Inference", **model})
+    assert [problem.message for problem in found.problems] == [said] * bool(said)
+    assert (found.verdict is Verdict.MISCONFIGURED) == bool(said)

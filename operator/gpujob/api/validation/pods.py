@@ -51,22 +51,21 @@ _OURS: Final = re.compile("^(/opt|/run)?/gpujob(/|$)")
 def is_free_path(path: str) -> bool:
     """Whether a volume can be mounted at the path: absolute, written plainly, and not the operator's."""
     # What is not written plainly could name /gpujob all the same: //gpujob, /./gpujob.
-    plain = path.startswith("/") and path != "/" and not any(part in path for part in (":", "..", "//", "/./"))
-    plain = plain and not path.endswith("/.")
-    return plain and not _OURS.match(path)
+    plain = path.startswith("/") and path != "/" and not any(part in f"{path}/" for part in (":", "/../", "/./"))
+    return plain and "//" not in path and not _OURS.match(path)
 
 
 def free_path(path: str) -> str:
     """The same in CEL; `path` is the expression of the path."""
     return (
-        f"{path}.startsWith('/') && {path} != '/' && !{path}.contains(':') && !{path}.contains('..') && "
-        f"!{path}.contains('//') && !{path}.contains('/./') && !{path}.endsWith('/.') && "
+        f"{path}.startsWith('/') && {path} != '/' && !{path}.contains(':') && !({path} + '/').contains('/../') && "
+        f"!{path}.contains('//') && !({path} + '/').contains('/./') && "
         f"!{path}.matches('{_OURS.pattern}')"
     )
 
 
 FREE_PATH: Final = (
-    "must be absolute, without .. or a colon, written plainly (no //, no /.), "
+    "must be absolute, without a part .. or a colon, written plainly (no //, no /.), "
     "and not below /gpujob, /opt/gpujob or /run/gpujob, which are the operator's"
 )
 
@@ -124,8 +123,11 @@ RULES: Final[tuple[Rule, ...]] = (
         lambda value: is_free_path(value.mount_path),
     ),
     relative_path(VolumeMount, "sub_path", "subPath"),
-    # Volumes x projected sources x keys: 2.7 times the API server's budget.
-    relative_path(KeyToPath, "path", "path", in_cel=False),
+    # Volumes x projected sources x keys: 2.7 times the API server's budget. The kubelet keeps names that begin with .. for itself.
+    Rule(
+        KeyToPath, "path", "path must be a relative path that does not begin with .., without a part ..", "",
+        lambda value: not value.path.startswith(("/", "..")) and ".." not in value.path.split("/"),
+    ),
     Rule(
         SecurityContext, "runAsNonRoot", "runAsNonRoot is true and runAsUser is 0; remove one of them",
         "!has(self.runAsNonRoot) || !has(self.runAsUser) || !self.runAsNonRoot || self.runAsUser != 0",

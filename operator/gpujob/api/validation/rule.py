@@ -71,12 +71,12 @@ def keys(model: type[BaseModel], field: str, form: patterns.Form) -> Rule:
     )  # fmt: skip
 
 
-def relative_path(model: type[BaseModel], attribute: str, field: str, *, in_cel: bool = True) -> Rule:
+def relative_path(model: type[BaseModel], attribute: str, field: str) -> Rule:
     """A path below a folder: otherwise the kubelet rejects the pod, long after the job was placed."""
     return Rule(
-        model, field, f"{field} must be a relative path without ..",
-        f"!has(self.{field}) || (!self.{field}.startsWith('/') && !self.{field}.contains('..'))" if in_cel else "",
-        lambda value: not (text := getattr(value, attribute) or "").startswith("/") and ".." not in text,
+        model, field, f"{field} must be a relative path without a part ..",
+        f"!has(self.{field}) || (!self.{field}.startsWith('/') && !('/' + self.{field} + '/').contains('/../'))",
+        lambda value: not (text := getattr(value, attribute) or "").startswith("/") and ".." not in text.split("/"),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices import identity
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.placement.filters.memory import unknown_model
+from gpujob.placement.filters.memory import impossible_shape, unknown_model
 from gpujob.placement.images import gfx_override
 from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
 from gpujob.values.finding import Finding, listed, nearest
@@ -54,6 +54,7 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, near))
     yield from _unknown_pools(demand, fleet)
     yield from unknown_model(demand, catalog)
+    yield from impossible_shape(demand, catalog)
     for claim in demand.lost:
         sentence = "there is no PersistentVolumeClaim {} in the job's namespace; create it or remove it from the job"
         yield Finding(Reason.VOLUME_MISSING, sentence, (claim,))

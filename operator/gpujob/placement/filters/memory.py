@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
+from gpujob.placement.request.model_requirements import shape_of
 from gpujob.values.finding import Finding, Lack, Need, Size, counted, listed
 from gpujob.values.quantity import GI
 from gpujob.values.vocabulary import Reason
@@ -148,3 +151,26 @@ def unknown_model(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
         "or gpuMemory if it is no language model"
     )
     yield Finding(Reason.MODEL_UNKNOWN, sentence, (demand.model.name, hint))
+
+
+PARTS_OF_A_SHAPE: Final = (
+    ("active_experts", "activeExperts", "experts", "expert"),
+    ("kv_heads", "kvHeads", "heads", "attention head"),
+)
+"""Sizes of `model.shape` that are parts of another one: field of ModelShape, field of the job, the whole in both, its word."""
+
+
+def impossible_shape(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
+    """A size of model.shape is more than the model's size that it is a part of. The API checks it where the job states both."""
+    model = demand.model
+    if model is None or not model.overrides:
+        return
+    said = dict(model.overrides)
+    for attribute, field, whole, word in PARTS_OF_A_SHAPE:
+        rest = tuple(each for each in model.overrides if each[0] != attribute)
+        shape = shape_of(replace(model, overrides=rest), catalog) if attribute in said and whole not in said else None
+        if shape is not None and said[attribute] > getattr(shape, whole):
+            sentence = "model.shape.{} is {}, {} has {}; lower it, or set model.shape.{} too"
+            name = shape.name or "a model of this size"
+            numbers = (field, said[attribute], name, counted(getattr(shape, whole), word), whole)
+            yield Finding(Reason.INVALID_SPEC, sentence, numbers)
