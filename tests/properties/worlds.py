@@ -80,6 +80,18 @@ handlers = st.sampled_from([None, None, None, ("", "runc"), ("", "nvidia"), ("nv
 prices = st.one_of(st.none(), st.sampled_from(["1", "2.5", "0", "free", "-1", "0.1/h"]))
 
 
+upkeep = st.sampled_from(
+    [
+        {},
+        {},
+        {},
+        {"cloud.google.com/scheduled-maintenance-time": "1783000000"},
+        {"amd.com/nic-health": "failed", "nvidia.com/gpu.deploy.operands": "false"},
+    ]
+)
+"""Labels of nodes of which maintenance is announced, or a fault is reported."""
+
+
 @st.composite
 def good_nodes(draw: st.DrawFn, name: str) -> Object:
     """A node as a real labeller leaves it, in any state."""
@@ -92,7 +104,7 @@ def good_nodes(draw: st.DrawFn, name: str) -> Object:
         handlers=draw(handlers),
         taints=draw(st.lists(taints, max_size=2, unique=True)), ready=draw(st.sampled_from([True, True, True, False])),
         cordoned=draw(st.sampled_from([False, False, False, True])), price=draw(prices),
-        labels={"pool": draw(st.sampled_from(["a", "b", "c"]))},
+        labels={"pool": draw(st.sampled_from(["a", "b", "c"])), **draw(upkeep)},
     )  # fmt: skip
 
 

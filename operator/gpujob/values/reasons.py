@@ -188,6 +188,9 @@ class Reason(StrEnum):
     NODE_UNKNOWN = ("NodeUnknown", "CPU and memory of nodes that an autoscaler may add are unknown",
         "spec.provision.cpu and spec.provision.memory of the GPUPool")
     NODE_DOUBTED = ("NodeDoubted", "an agent reports a fault or a risk of a node that the job uses", "check what the label names")
+    MAINTENANCE_PLANNED = ("MaintenancePlanned",
+        "maintenance is announced for a node that the job uses, and ends pods there: the pool counts as a fifth more expensive",
+        "a checkpoint, or a job that ends before")
     MEM_TIGHT = ("MemTight", "the model fits, and with what the allocator may reserve beyond it may not",
         "a larger GPU, or gpuMemory if it is known")
     SHARDING_ASSUMED = ("ShardingAssumed", "the estimate takes the model as sharded over all GPUs of the job",

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import H100, MI300X, decision, fleet, gpupool, node, pool_of
+from builders import A100, H100, H200, L4, MI300X, decision, demand, fleet, gpupool, node, pool_of
 
+from gpujob.catalog.files.load import load_catalog
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.report import summary
+from gpujob.placement.report.why_not import why_not
 from gpujob.values.vocabulary import Reason, Verdict
 
 UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
@@ -92,7 +96,6 @@ def test_other_states_and_those_of_the_other_vendor_hinder_nobody(gpu: Any, labe
         (H100, "nvidia.com/gpu.deploy.device-plugin", "false"),
         (MI300X, "amd.com/nic-health", "failed"),
         (MI300X, "amd.com/rail-bandwidth", "failed"),
-        (H100, "cloud.google.com/scheduled-maintenance-time", "1783000000"),
     ],
 )
 def test_a_label_of_a_risk_makes_the_node_the_last_one(gpu: Any, label: str, value: str) -> None:
@@ -250,3 +253,87 @@ def test_a_plugin_that_is_paused_is_not_to_be_installed() -> None:
 def with_condition(raw: Any, kind: str, status: str) -> Any:
     raw["status"]["conditions"].append({"type": kind, "status": status, "reason": "Why"})
     return raw
+
+
+GKE_TIME = "cloud.google.com/scheduled-maintenance-time"
+PLANNED = {GKE_TIME: "1783000000"}
+TOLD = f"node m: maintenance is planned for 2026-07-02 13:46 UTC ({GKE_TIME} is 1783000000)"
+
+
+@pytest.mark.parametrize(
+    ("value", "when"),
+    [
+        ("1783000000", " for 2026-07-02 13:46 UTC"),
+        ("1999999999", " for 2033-05-18 03:33 UTC"),
+        ("soon", ""),
+        ("-1783000000", ""),
+        ("99999999999999999999", ""),
+    ],
+)
+def test_announced_maintenance_has_its_time_where_it_is_one(value: str, when: str) -> None:
+    there = pool_of(fleet(node("m", H100, labels={GKE_TIME: value})), "m").nodes[0]
+    assert (there.unready, there.suspected) == (None, None)
+    assert there.planned is not None
+    assert there.planned.reason is Reason.MAINTENANCE_PLANNED
+    assert there.planned.message == f"node m: maintenance is planned{when} ({GKE_TIME} is {value[:32]})"
+
+
+@pytest.mark.parametrize("kind", ["NebiusMaintenanceScheduled", "MaintenancePlanned"])
+def test_conditions_that_announce_maintenance(kind: str) -> None:
+    for status, said in (("True", True), ("False", False)):
+        there = pool_of(fleet(with_condition(node("m", H100), kind, status)), "m").nodes[0]
+        assert ((there.planned is not None), there.suspected) == (said, None)
+
+
+@pytest.mark.parametrize(
+    ("objective", "planned", "other", "winner"),
+    [
+        # A fifth of the price, no more: 1.67 and its fifth are more than 2.
+        ("Cost", "1.66", "2", "H100-SXM"),
+        ("Cost", "1.67", "2", "A100-80GB"),
+        ("Cost", "0", "0.01", "H100-SXM"),
+        # An H100 does 2.1 times the work of an A100.
+        ("Value", "3.0", "2", "H100-SXM"),
+        ("Value", "4.1", "2", "A100-80GB"),
+        ("Speed", "9", "2", "H100-SXM"),
+    ],
+)
+def test_announced_maintenance_counts_as_a_fifth_of_the_price(
+    objective: str, planned: str, other: str, winner: str
+) -> None:
+    nodes = [node("m", H100, labels=PLANNED, price=planned), node("b", A100, price=other)]
+    catalog = load_catalog()
+    found = decision(*nodes, catalog=catalog, placement={"objective": objective})
+    assert found.candidates[0].pool.accelerator_id == winner
+    pick = choose(demand(placement={"objective": objective}), fleet(*nodes, catalog=catalog), catalog)
+    assert (pick.verdict, pick.choice) == (found.verdict, found.choice)
+
+
+def test_a_cheaper_pool_that_is_passed_over_for_its_maintenance_is_named() -> None:
+    nodes = [node("m", H100, labels=PLANNED, price="1.90"), node("b", A100, price="2"), node("l", L4, price="3")]
+    found = decision(*nodes, placement={"objective": "Cost"})
+    assert summary.summary(found) == (
+        "a100-80gb-ondemand is cheapest of 2 pools with room and no planned maintenance at $2.00 an hour; h100-sxm-ondemand has "
+        f"room too, but {TOLD}, which counts as a fifth of the price"
+    )
+    assert {summary.behind(c, found) for c in found.candidates if c.pool.accelerator_id == "H100-SXM"} == {TOLD}
+    # The price at which it would win is that with the fifth.
+    told = why_not(found, "h100-sxm-ondemand", fleet(*nodes), load_catalog()).change
+    assert told == "it fits too, and would win over a100-80gb-ondemand at $1.66 a GPU-hour or less (now $1.90)"
+
+
+def test_under_speed_it_counts_as_a_sixth_of_the_speed() -> None:
+    nodes = [node("m", H200, labels=PLANNED, price="2"), node("b", H100, price="2")]
+    found = decision(*nodes, placement={"objective": "Speed"})
+    assert summary.summary(found).endswith(
+        f"h200-ondemand has room too, but {TOLD}, which counts as a sixth of the speed"
+    )
+
+
+def test_within_a_pool_nodes_without_announced_maintenance_come_first_and_faulty_ones_last() -> None:
+    faulty = with_condition(node("a", H100, 1), "XIDError", "True")
+    nodes = [faulty, node("m", H100, 1, labels=PLANNED), node("z", H100, 1)]
+    for count, taken in ((1, ("z",)), (2, ("m", "z")), (3, ("a", "m", "z"))):
+        found = decision(*nodes, nodes=count)
+        assert found.choice is not None
+        assert tuple(sorted(found.choice.nodes)) == taken

@@ -87,6 +87,7 @@ def _notes(pool: Pool, fleet: Fleet) -> list[str]:
         *pool.doubts,
         *(node.unready for node in pool.nodes if node.unready),
         *(node.suspected for node in pool.nodes if node.suspected and not node.unready),
+        *(node.planned for node in pool.nodes if node.planned and not node.unready),
     ]
     notes = [finding.message for finding in findings]
     if pool.name in fleet.overlaps:

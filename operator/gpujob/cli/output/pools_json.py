@@ -44,6 +44,7 @@ def _pool(pool: Pool, fleet: Fleet) -> dict[str, Any]:
         "doubts": [_finding(doubt) for doubt in pool.doubts],
         "notReady": [{"node": node.name, **_finding(node.unready)} for node in pool.nodes if node.unready],
         "suspected": [{"node": node.name, **_finding(node.suspected)} for node in pool.nodes if node.suspected],
+        "planned": [{"node": node.name, **_finding(node.planned)} for node in pool.nodes if node.planned],
         "overlap": {"olderPool": overlap[0], "node": overlap[1]} if overlap else None,
     }
 

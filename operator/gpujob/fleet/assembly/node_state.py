@@ -35,6 +35,7 @@ def _pool_node(group: DeviceGroup, usage: Usage, fabric: Fabric | None, tolerate
         taints=tuple(taint for taint in node.taints if not maintenance.is_passing(taint, tolerated)),
         unready=_unready(group, tolerated),
         suspected=maintenance.suspected(node, group.facts.vendor),
+        planned=maintenance.planned(node, group.facts.vendor),
         beside=group.beside,
         links=fabric.room(node, usage.devices) if fabric else None,
         domain=fabric.domain(node) if fabric else "",

@@ -2,7 +2,8 @@
 
 A row with `Effect.WAIT` is a state in which the agent keeps pods away, or acts on the node (test, drain, repair, reboot, replace):
 the node accepts no pod until the state ends. A row with `Effect.LAST` is a fault or a risk on a node that stays schedulable: it
-ranks last, with a warning. A condition or taint that no row names is matched by its words (`by_words`), so that another agent's
+ranks last, with a warning. A row with `Effect.PLANNED` announces maintenance that is hours to weeks ahead: a bounded penalty, with a
+warning. A condition or taint that no row names is matched by its words (`by_words`), so that another agent's
 "gpu-unhealthy" has the same effect; labels need a row.
 
 Sources, as of 2026-11: EKS: docs.aws.amazon.com/eks/latest/userguide/node-health (node monitoring agent v1.7). HyperPod:
@@ -42,6 +43,7 @@ class Effect(StrEnum):
 
     WAIT = "wait"
     LAST = "last"
+    PLANNED = "planned"
 
 
 class Signal(NamedTuple):
@@ -113,9 +115,9 @@ SIGNALS: Final[tuple[Signal, ...]] = (
     *_rows("AMD", Where.CONDITION, Effect.LAST, "AMDGPU*", bad=_TRUE, vendor=Vendor.AMD, fault=True),
     *_rows("Nebius", Where.CONDITION, Effect.LAST, "NebiusGPUError HardwareIssuesSuspected", bad=_TRUE, fault=True),
     *_rows("Nebius", Where.CONDITION, Effect.LAST,
-           "NebiusContainerRuntimeError NebiusBootDiskIOError NebiusMaintenanceScheduled",
-           bad=_TRUE),
-    *_rows("Kubernetes", Where.CONDITION, Effect.LAST, "MaintenancePlanned", bad=_TRUE),
+           "NebiusContainerRuntimeError NebiusBootDiskIOError", bad=_TRUE),
+    *_rows("Nebius", Where.CONDITION, Effect.PLANNED, "NebiusMaintenanceScheduled", bad=_TRUE),
+    *_rows("Kubernetes", Where.CONDITION, Effect.PLANNED, "MaintenancePlanned", bad=_TRUE),
     *_rows("Kubernetes", Where.CONDITION, Effect.WAIT,
            "DrainInProgress Drained MaintenanceInProgress GracefulNodeShutdownInProgress", bad=_TRUE),
     # Labels
@@ -125,7 +127,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
     *_rows("GKE", Where.LABEL, Effect.WAIT, "cloud.google.com/active-node-maintenance", bad={"ongoing"}),
     *_rows("GKE", Where.LABEL, Effect.WAIT, "cloud.google.com/perform-maintenance", bad=_TRUE),
     *_rows("GKE", Where.LABEL, Effect.WAIT, "cloud.google.com/fault-behavior"),
-    *_rows("GKE", Where.LABEL, Effect.LAST, "cloud.google.com/scheduled-maintenance-time"),
+    *_rows("GKE", Where.LABEL, Effect.PLANNED, "cloud.google.com/scheduled-maintenance-time"),
     *_rows("CoreWeave", Where.LABEL, Effect.WAIT, "node.coreweave.cloud/state", good={"production"}),
     *_rows("NVIDIA", Where.LABEL, Effect.WAIT, "nvidia.com/mig.config.state nvidia.com/vgpu.config.state",
            good={"success"}, vendor=Vendor.NVIDIA),

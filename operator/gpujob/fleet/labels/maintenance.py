@@ -1,4 +1,4 @@
-"""What agents report about a node's health: why it accepts no pod now, and why it ranks last.
+"""What agents report about a node's health: why it accepts no pod now, why it ranks last, and when maintenance is planned.
 
 Their signals last minutes longer than the state, while the device plugin still offers the devices. A pending driver upgrade counts
 too, because it ends whatever starts before it. The table is in `health.signals`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 from gpujob.fleet.health.signals import LABELS, Effect, Signal, Where, is_listed, signal_of
@@ -23,6 +24,10 @@ OF_MACHINES: Final[Mapping[Vendor, re.Pattern[str]]] = {
 """Names of devices for virtual machines: by the PCI id's name (GA102GL_A10), the vGPU type (NVIDIA_A40-8Q), pgpu (NVIDIA
 kubevirt-gpu-device-plugin and sandbox-device-plugin, 2025), gpu_vf and gpu_pf (AMD k8s-device-plugin 1.31).
 """
+
+GKE_TIME: Final = "cloud.google.com/scheduled-maintenance-time"
+_SECONDS: Final = re.compile(r"[1-3][0-9]{9}", re.ASCII)
+"""A time between 2001 and 2096."""
 
 Tolerated = tuple[tuple[str, str | None, str | None], ...]
 """Taints that an admin's pool tolerates: key (empty: any), value (None: any), effect (None: any)."""
@@ -51,6 +56,23 @@ def suspected(node: Node, vendor: Vendor) -> Finding | None:
     if not told:
         return None
     return Finding(Reason.NODE_DOUBTED, "node {}: {}; pods may fail or be slow there", (node.name, told))
+
+
+def planned(node: Node, vendor: Vendor) -> Finding | None:
+    """The announced maintenance of a node that stays schedulable; None without a signal."""
+    told = next((what for _, what in _told(node, vendor, Effect.PLANNED)), None)
+    if told is None:
+        return None
+    sentence = "node {}: maintenance is planned{} ({})"
+    return Finding(Reason.MAINTENANCE_PLANNED, sentence, (node.name, _when(node.labels), told))
+
+
+def _when(labels: Labels) -> str:
+    """The time that GKE writes as seconds since 1970, as a clause; empty if there is none."""
+    written = labels.get(GKE_TIME, "")
+    if not _SECONDS.fullmatch(written):
+        return ""
+    return f" for {datetime.fromtimestamp(int(written), UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def is_passing(taint: Taint, tolerated: Tolerated = ()) -> bool:

@@ -132,6 +132,8 @@ def _fixed(node: PoolNode) -> tuple[object, ...]:
 def _place(node: PoolNode, index: int) -> Place:
     discouraged = sum(taint.effect == "PreferNoSchedule" for taint in node.taints) if node.taints else 0
     if node.suspected is not None:
+        discouraged += 2 * MOST_TAINTS
+    elif node.planned is not None:
         discouraged += MOST_TAINTS
     return (discouraged, node.free, node.left.memory, node.name, index)
 

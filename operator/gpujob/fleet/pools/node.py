@@ -26,6 +26,8 @@ class PoolNode:
     unready: Finding | None = None
     suspected: Finding | None = None
     """Why it ranks after all other nodes although pods can start there."""
+    planned: Finding | None = None
+    """The maintenance that is announced for it."""
     beside: int = 0
     """Usable devices of the node's other resources, converted to this one."""
     coming: bool = False

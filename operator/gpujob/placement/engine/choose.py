@@ -111,7 +111,8 @@ def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> Pool
     found = _first(asked, _plain(objective), demand)
     if found is None or objective is not Objective.VALUE:
         return found
-    price, ceiling = found.candidate.price_per_hour, score.worth(found.candidate).at_worst
+    worth = score.worth(found.candidate)
+    price, ceiling = worth.counted_price, worth.at_worst
     # A candidate that costs more than this one ranks after it.
     return _first(asked, Aim(objective, ceiling), demand, price if ceiling is not None else None)
 

@@ -99,6 +99,7 @@ class _PoolEvaluation:
         "_busy",
         "_doubts",
         "_fixable",
+        "_planned",
         "_pool",
         "_price",
         "_room",
@@ -118,6 +119,7 @@ class _PoolEvaluation:
         self._fixable = all(finding.reason in FIXABLE_REASONS for finding in (*self._before, *self._beyond))
         self._doubts = tuple(_doubts_before(demand, pool))
         self._suspected = any(node.suspected is not None for node in room.nodes)
+        self._planned = any(node.planned is not None for node in room.nodes)
         self._after = (*_doubts_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
 
     def trial(self, alike: ImageGroup) -> PoolResult:
@@ -126,11 +128,11 @@ class _PoolEvaluation:
         outcome, unrefused = self._outcome(alike), self._before + self._beyond or self._busy
         doubts = self._doubts + (_UNCHECKED if alike.images[0].facts is None else ()) + alike.doubts + self._after
         pool, gang, price, coming = self._pool, demand.gang, self._price, self._room.coming
-        speed, scales, suspected = self._speed, self._asked.scales, self._suspected
+        speed, scales, suspected, planned = self._speed, self._asked.scales, self._suspected, self._planned
         candidates = [
             Candidate(
                 pool, image.choice, gang, outcome, self._before + rejections + self._beyond if rejections else unrefused,
-                doubts, price, coming, speed, scales, suspected,
+                doubts, price, coming, speed, scales, suspected, planned,
             )
             for image, rejections in zip(alike.images, alike.rejections, strict=True)
         ]  # fmt: skip
@@ -219,6 +221,7 @@ def _beyond_ids(demand: Demand) -> Iterator[Finding]:
 def _doubts_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding]:
     """Warnings that hold for all images, shown after the warnings about the image."""
     yield from [node.suspected for node in room.nodes if node.suspected is not None][:MOST_SUSPECTED]
+    yield from [node.planned for node in room.nodes if node.planned is not None][:MOST_SUSPECTED]
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
     unknown = next((n for n in room.nodes if n.image_mounts.able is None), None) if demand.image_volumes else None

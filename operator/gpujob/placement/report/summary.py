@@ -11,7 +11,7 @@ from gpujob.fleet.pools.pool import MOST_NODES
 from gpujob.placement.engine.gang_sizing import is_open_ended
 from gpujob.placement.filters.memory import lacking
 from gpujob.placement.scoring.candidate import Candidate, Decision, speed_text
-from gpujob.placement.scoring.score import aim_of, objective_used, rank_of, telling, without_speed, worth
+from gpujob.placement.scoring.score import aim_of, objective_used, prefers, rank_of, telling, without_speed, worth
 from gpujob.values.finding import Dollars, Finding, counted, listed
 from gpujob.values.quantity import format_bytes
 from gpujob.values.untrusted import one_line
@@ -83,7 +83,9 @@ def _only_lacks_memory(candidate: Candidate) -> bool:
 
 def _placed(decision: Decision) -> str:
     chosen = decision.candidates[0]
-    fitting = [c for c in best_per_pool(decision) if _has_room_as(chosen, c)]
+    passed_over = _passed_over(decision, chosen)
+    healthy, undisturbed = any(c.suspected for c in passed_over), any(not c.suspected for c in passed_over)
+    fitting = [c for c in best_per_pool(decision) if _has_room_as(chosen, c) and not (undisturbed and c.planned)]
     price = f" at {Dollars(chosen.price_per_hour)} an hour" if chosen.price_per_hour is not None else " (price unknown)"
     added = "; an autoscaler must add nodes first" if chosen.provision else ""
     trying = decision.demand.trying
@@ -91,19 +93,19 @@ def _placed(decision: Decision) -> str:
     if trying is not None and (chosen.pool.name, chosen.gang.shape) == (trying.pool, trying.shape):
         then = f"; {trying.then}" if trying.then else ""
         return _with_clauses(f"{chosen.pool.name} is {trying.why}{price}", then)
-    passed_over = _passed_over(decision, chosen)
+    what = f"{'of healthy nodes ' * healthy}with room{' and no planned maintenance' * undisturbed}"
+    others = _of_passed_over(passed_over, decision.demand.objective)
     if len(fitting) == 1:
-        only = "the only pool of healthy nodes with room" if passed_over else "the only pool with room"
-        return _with_clauses(f"{chosen.pool.name} is {only}{price}", passed_over, added, unprobed)
+        return _with_clauses(f"{chosen.pool.name} is the only pool {what}{price}", others, added, unprobed)
     rank, why = _rank(decision, chosen, fitting)
-    rank = rank.replace("pools with room", "pools of healthy nodes with room") if passed_over else rank
+    rank = rank.replace("pools with room", f"pools {what}")
     price = "" if why == NONE_PRICED else price
     unpriced = sum(each.price_per_hour is None for each in fitting) if chosen.price_per_hour is not None else 0
     if chosen.speed is not None and chosen.speed.measured:
         why = f"{why}, {chosen.speed.measured}"
     of_no_price = f"; {unpriced} of them {'has' if unpriced == 1 else 'have'} no known price" if unpriced else ""
     said = f"{chosen.pool.name} is {rank.format(len(fitting))}{price}"
-    return _with_clauses(said, why, passed_over, added, unprobed, of_no_price)
+    return _with_clauses(said, why, others, added, unprobed, of_no_price)
 
 
 def _with_clauses(said: str, *clauses: str) -> str:
@@ -113,20 +115,38 @@ def _with_clauses(said: str, *clauses: str) -> str:
     return said
 
 
-def _passed_over(decision: Decision, chosen: Candidate) -> str:
-    """The clause about pools with room that rank last for the health of their nodes; empty if the chosen one is of them."""
-    if chosen.suspected:
-        return ""
-    found = [c for c in best_per_pool(decision) if c.outcome is Outcome.FITS and c.suspected]
-    if not found:
-        return ""
-    others = f" and {counted(len(found) - 1, 'more pool')} have" if len(found) > 1 else " has"
-    return f"; {found[0].pool.name}{others} room too, but {_doubted(found[0])}"
+def _passed_over(decision: Decision, chosen: Candidate) -> Sequence[Candidate]:
+    """The pools with room that rank after the chosen one for the health of their nodes, then those that do for their maintenance."""
+    fitting = [c for c in best_per_pool(decision) if c.outcome is Outcome.FITS]
+    suspected = [c for c in fitting if c.suspected and not chosen.suspected]
+    objective = objective_used(decision.demand.objective, [chosen, *fitting])
+
+    def would_win(candidate: Candidate) -> bool:
+        return prefers(worth(candidate)._replace(planned=False), worth(chosen), objective)
+
+    alike = [c for c in fitting if c.planned and not chosen.planned and _has_room_as(chosen, c)]
+    return [*suspected, *(c for c in alike if would_win(c))]
+
+
+def _of_passed_over(passed_over: Sequence[Candidate], objective: Objective) -> str:
+    """The clauses about pools that are passed over, of each kind one."""
+    told = ""
+    for suspected in (True, False):
+        found = [candidate for candidate in passed_over if candidate.suspected is suspected]
+        if found:
+            others = f" and {counted(len(found) - 1, 'more pool')} have" if len(found) > 1 else " has"
+            of = "sixth of the speed" if objective is Objective.SPEED else "fifth of the price"
+            counts = "" if suspected else f", which counts as a {of}"
+            told += f"; {found[0].pool.name}{others} room too, but {_doubted(found[0])}{counts}"
+    return told
+
+
+_OF_NODES: Final = (Reason.NODE_DOUBTED, Reason.MAINTENANCE_PLANNED)
 
 
 def _doubted(candidate: Candidate) -> str:
-    """The sign of trouble on the nodes of a candidate."""
-    return next((doubt.message for doubt in candidate.doubts if doubt.reason is Reason.NODE_DOUBTED), "")
+    """The sign of trouble on the nodes of a candidate, or of their maintenance."""
+    return next((doubt.message for doubt in candidate.doubts if doubt.reason in _OF_NODES), "")
 
 
 def _has_room_as(chosen: Candidate, candidate: Candidate) -> bool:
@@ -233,7 +253,7 @@ def behind(candidate: Candidate, decision: Decision) -> str:
     if decision.choice is None or candidate.outcome is not Outcome.FITS:
         return ""
     chosen = decision.choice.candidate
-    if candidate.suspected and not chosen.suspected:
+    if (candidate.suspected and not chosen.suspected) or candidate in _passed_over(decision, chosen):
         return _doubted(candidate)
     objective = objective_used(decision.demand.objective, [c for c in decision.candidates if _has_room_as(chosen, c)])
     if objective is Objective.SPEED:

@@ -36,6 +36,8 @@ class Candidate(NamedTuple):
     """Whether the speed grows with the number of GPUs; see `Demand.scales`."""
     suspected: bool = False
     """Whether an agent reports that one of its nodes may be faulty."""
+    planned: bool = False
+    """Whether maintenance of one of its nodes is announced."""
 
     @property
     def speed_of_job(self) -> int | None:

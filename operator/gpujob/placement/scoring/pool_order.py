@@ -134,7 +134,9 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[PoolScore]
             PoolScore(
                 pool.name,
                 index,
-                *worth,
+                worth.price,
+                worth.speed,
+                worth.error,
                 score.telling(pool.doubts),
                 pool.memory,
                 pool_class_of(pool),

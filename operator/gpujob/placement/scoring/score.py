@@ -128,11 +128,24 @@ class Worth(NamedTuple):
     price: int | None
     speed: int | None
     error: int = 0
+    planned: bool = False
+    """Whether maintenance of a node is announced (`PENALTY`)."""
+
+    @property
+    def counted_price(self) -> int | None:
+        """The price with the penalty."""
+        return self.price * PENALTY[0] // PENALTY[1] if self.planned and self.price is not None else self.price
+
+    @property
+    def counted_speed(self) -> int:
+        """The speed with the penalty, which counts where speed alone decides; 0 if unknown."""
+        return (self.speed or 0) * PENALTY[1] // PENALTY[0] if self.planned else self.speed or 0
 
     @property
     def value(self) -> int | None:
         """The price of an hour of the reference's work, in parts of a micro-dollar (`FINE`); None if unknown."""
-        return self.price * FINE // self.speed if self.price is not None and self.speed else None
+        price = self.counted_price
+        return price * FINE // self.speed if price is not None and self.speed else None
 
     @property
     def at_worst(self) -> int | None:
@@ -146,6 +159,11 @@ class Worth(NamedTuple):
         value = self.value
         return None if value is None else value * MILLION // (MILLION + self.error * _BAND)
 
+
+PENALTY: Final = (6, 5)
+"""Nodes with announced maintenance count as a fifth more expensive: an interruption costs the work since the last checkpoint and a new
+start, and no node is worth any price to avoid that. Under Speed they count as that much slower.
+"""
 
 _BAND: Final = 7071
 """Millionths of a value for a per cent of a speed's error: the square root of half of it. The errors of two speeds then add up to
@@ -210,7 +228,7 @@ def _lacks_speed(candidate: Candidate) -> bool:
 def worth(candidate: Candidate) -> Worth:
     """The price and the speed of a candidate's whole job."""
     speed = candidate.speed
-    return Worth(candidate.price_per_hour, candidate.speed_of_job, speed.error if speed else 0)
+    return Worth(candidate.price_per_hour, candidate.speed_of_job, speed.error if speed else 0, candidate.planned)
 
 
 def objective_key(candidate: Candidate, aim: Aim) -> tuple[int, ...]:
@@ -224,12 +242,12 @@ def objective_key_of(worth: Worth, aim: Aim) -> tuple[int, ...]:
     Under Value the candidates that are equal within the error of their speeds come first, sorted by price an hour, then by speed;
     then the others by their value. Speed puts an unknown speed last, as Cost and Value do with an unknown price.
     """
-    price, speed = worth.price, worth.speed
+    price, speed = worth.counted_price, worth.speed
     cost = (price is None, price or 0)
     if aim.objective is Objective.COST:
         return cost
     if aim.objective is Objective.SPEED:
-        return (not speed, -(speed or 0), *cost)
+        return (not speed, -worth.counted_speed, *cost)
     if aim.at_worst:
         return (price is None, not speed, worth.at_worst or 0, *cost, -(speed or 0))
     beyond = is_beyond(worth, aim)
