@@ -96,8 +96,9 @@ DEFINITIONS: Final[dict[str, Any]] = {
         "type": "object",
         "additionalProperties": False,
         "required": ["from", "to"],
-        "properties": {name: {"type": "string", "pattern": _REGISTRY_AND_PATH} for name in ("from", "to")},
+        "properties": {name: {"$ref": "#/definitions/registryAndPath"} for name in ("from", "to")},
     },
+    "registryAndPath": {"type": "string", "pattern": _REGISTRY_AND_PATH},
     "quantities": {"type": "object", "additionalProperties": {"type": ["string", "number"]}},
     "resources": {
         "type": "object",

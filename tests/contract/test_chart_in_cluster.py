@@ -14,6 +14,8 @@ import pytest
 from tests.contract.chart_in_cluster import (
     CRDS,
     OF_CHILDREN,
+    OF_OPERATOR,
+    OF_PODS,
     POLICY,
     ensure_namespace,
     event,
@@ -25,7 +27,7 @@ from tests.contract.chart_in_cluster import (
     run,
     service,
 )
-from tests.contract.test_chart_rendering import NAMESPACE, SAMPLES, notes, one, rendered
+from tests.contract.test_chart_rendering import CHART, NAMESPACE, SAMPLES, notes, one, rendered
 from tests.e2e.cluster import Cluster, eventually
 
 pytestmark = pytest.mark.e2e
@@ -42,7 +44,7 @@ def test_the_api_server_accepts_every_object(cluster: Cluster, sample: str, inst
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [POLICY, OF_CHILDREN])
+@pytest.mark.parametrize("name", [POLICY, OF_CHILDREN, OF_OPERATOR, OF_PODS])
 def test_the_api_server_finds_no_fault_with_the_policys_expressions(
     cluster: Cluster, name: str, installed: None
 ) -> None:
@@ -64,6 +66,37 @@ def test_the_operators_pod_passes_restricted_pod_security(cluster: Cluster, inst
     kubectl(cluster, "create", f"-n{namespace}", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
 
 
+def test_the_notes_tell_the_gpus_of_the_nodes(cluster: Cluster, installed: None) -> None:
+    def told() -> str:
+        done = run(cluster, "helm", "get", "notes", "gpujob-operator", f"--namespace={NAMESPACE}")
+        return done.stdout
+
+    def upgrade() -> None:
+        arguments = ("upgrade", "gpujob-operator", str(CHART), f"--namespace={NAMESPACE}", "--reuse-values")
+        assert run(cluster, "helm", *arguments).returncode == 0
+
+    h100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    for name, labels, offered in (
+        ("n1", h100, {"nvidia.com/gpu": "8", "cpu": "64"}),
+        ("n2", h100, {"nvidia.com/gpu": "4"}),
+        ("n3", {}, {"amd.com/gpu": "2", "amd.com/nic": "8"}),
+        ("n4", {}, {"amd.com/gpu": "0"}),
+    ):
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+        kubectl(cluster, "create", "-f", "-", stdin=json.dumps(node))
+        status = json.dumps({"status": {"allocatable": offered, "capacity": offered}})
+        kubectl(cluster, "patch", "node", name, "--subresource=status", "--type=merge", f"--patch={status}")
+    upgrade()
+    text = told()
+    # Lines of a map, in the order of their text.
+    lines = "  2 x amd.com/gpu (without a label of its model)\n  12 x nvidia.com/gpu (NVIDIA-H100-80GB-HBM3)\n"
+    assert lines in text
+    kubectl(cluster, "delete", "node", "n1", "n2", "n3")
+    upgrade()
+    assert "WARNING: none of 1 nodes offers GPUs (nvidia.com/gpu, amd.com/gpu)" in told()
+    kubectl(cluster, "delete", "node", "n4")
+
+
 def test_the_notes_can_be_followed(cluster: Cluster, namespace: str) -> None:
     text = notes({}).replace("--namespace default", f"--namespace {namespace}").replace("TEAM", namespace)
     apply = text[text.index("kubectl apply") :].split("\nEOF\n")[0] + "\nEOF\n"
@@ -72,6 +105,8 @@ def test_the_notes_can_be_followed(cluster: Cluster, namespace: str) -> None:
     lines = [
         line for line in text.replace(apply, "").splitlines() if line.startswith("kubectl ") and " logs " not in line
     ]
+    # The plugin may not be on this PATH, and pods run nowhere here.
+    lines.remove("kubectl gpujob doctor")
     assert len(lines) == 5
     for line in lines:
         shell(cluster, line)
@@ -118,7 +153,13 @@ def test_the_operators_token_is_refused_all_else(cluster: Cluster, as_operator: 
 def test_the_operator_makes_children_and_a_lease(cluster: Cluster, as_operator: Path, namespace: str) -> None:
     kubectl(cluster, "create", "-f", "-", stdin=gpujob("owner", namespace))
     uid = get(cluster, "gpujobs", "owner", f"-n{namespace}")["metadata"]["uid"]
-    for child in (job("child", namespace, uid), service("child", namespace, uid), event(namespace), LEASE):
+    children = [job("child", namespace, uid), service("child", namespace, uid)]
+    for child in children:
+        child["metadata"]["labels"] = {"gpujob.dev/job-uid": uid}
+    children[0]["spec"]["template"]["spec"]["automountServiceAccountToken"] = False
+    for container in children[0]["spec"]["template"]["spec"]["containers"]:
+        container["securityContext"] = {"allowPrivilegeEscalation": False}
+    for child in (*children, event(namespace), LEASE):
         kubectl(cluster, f"--kubeconfig={as_operator}", "create", "-f", "-", stdin=json.dumps(child))
     patch = '{"spec":{"holderIdentity":"me"}}'
     patched = ("patch", "lease", "gpujob-operator", f"-n{NAMESPACE}", "--type=merge", f"--patch={patch}")

@@ -85,7 +85,13 @@ EVERYTHING: dict[str, Any] = {
     "rbac": {"create": True},
     "userRoles": {"create": True},
     "crds": {"enabled": True, "keep": False},
-    "admission": {"requirePodsCreate": True, "protectChildren": True},
+    "admission": {
+        "requirePodsCreate": True,
+        "protectChildren": True,
+        "limitOperator": True,
+        "hostAccess": False,
+        "allowedImages": ["registry.example", "docker.io/rocm"],
+    },
     "monitoring": {
         "serviceMonitor": {"enabled": True, "interval": "30s", "labels": {"release": "kube-prometheus-stack"}},
         "podMonitor": {"enabled": True, "interval": "1m", "labels": {"release": "kube-prometheus-stack"}},
@@ -103,7 +109,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
         "rbac": {"create": False},
         "userRoles": {"create": False},
         "crds": {"enabled": False},
-        "admission": {"requirePodsCreate": False, "protectChildren": False},
+        "admission": {"requirePodsCreate": False, "protectChildren": False, "limitOperator": False},
     },
 }
 
@@ -139,8 +145,14 @@ def with_image(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def rendered(values: dict[str, Any] | None = None, *arguments: str, release: str = RELEASE) -> list[dict[str, Any]]:
-    """The manifests as objects."""
-    return [each for each in documents(template(values, *arguments, release=release)) if each]
+    """The manifests as objects, without those of `helm test`."""
+    return [each for each in documents(template(values, "--skip-tests", *arguments, release=release)) if each]
+
+
+def hooks(values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """The objects of `helm test`."""
+    found = (each for each in documents(template(values)) if each)
+    return [each for each in found if each["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
 
 
 def documents(text: str) -> Iterator[Any]:
@@ -395,6 +407,30 @@ def test_the_operators_pod_has_memory_for_temporary_files_and_a_read_only_root()
     assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "16Mi"}
 
 
+def test_helm_test_plans_a_suspended_job_in_a_confined_pod_that_nothing_of_the_release_selects() -> None:
+    objects = rendered()
+    account, role, binding, pod = (one(hooks(), kind) for kind in ("ServiceAccount", "Role", "RoleBinding", "Pod"))
+    assert pod["spec"]["containers"][0]["command"] == ["python", "-m", "gpujob.cluster.app.installed"]
+    assert (
+        pod["spec"]["containers"][0]["image"]
+        == one(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["image"]
+    )
+    assert pod["spec"]["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert pod["spec"]["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    selector = one(objects, "Service")["spec"]["selector"]
+    assert not selector.items() <= pod["metadata"]["labels"].items()
+    assert rights(role) == {("gpujob.dev", "gpujobs"): {"create", "delete", "get"}, ("", "pods"): {"create"}}
+    (subject,) = binding["subjects"]
+    assert (subject["name"], pod["spec"]["serviceAccountName"]) == (account["metadata"]["name"],) * 2
+    own = {each["metadata"]["name"] for each in objects if each["kind"] == "ServiceAccount"}
+    assert account["metadata"]["name"] not in own
+
+
+def test_without_an_image_there_is_nothing_to_test() -> None:
+    text = helm("template", RELEASE, str(CHART), values={"replicaCount": 0}).stdout
+    assert "helm.sh/hook: test" not in text
+
+
 @pytest.mark.parametrize(("replicas", "budgets"), [(0, 0), (1, 0), (2, 1), (3, 1)])
 def test_a_disruption_budget_exists_only_for_several_operators(replicas: int, budgets: int) -> None:
     objects = rendered({"replicaCount": replicas})
@@ -563,6 +599,7 @@ def test_the_operator_is_told_what_it_reads() -> None:
         ({"crds": {"enabled": False}}, "NOTE: crds.enabled is false"),
         ({"admission": {"requirePodsCreate": False}}, "WARNING: admission.requirePodsCreate is false"),
         ({"admission": {"protectChildren": False}}, "WARNING: admission.protectChildren is false"),
+        ({"admission": {"limitOperator": False}}, "WARNING: admission.limitOperator is false"),
         ({"rbac": {"create": False}}, "NOTE: rbac.create is false"),
     ],
 )

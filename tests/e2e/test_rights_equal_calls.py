@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +15,14 @@ from tests.e2e.api_server import JOBS, NODES, SERVICES, ApiServer, AuditLog
 from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet
 from tests.e2e.dra_drivers import A100, NVIDIA, TEMPLATES, WHOLE, Drivers, device
-from tests.e2e.operator_process import NAMESPACE, OperatorProcess
+from tests.e2e.operator_process import NAMESPACE, OperatorProcess, operator_kubeconfig
 from tests.e2e.reporter import Reporter, reach
 from tests.e2e.team import Team
 
 # It reads the log of all calls, so they have to be made.
 pytestmark = [pytest.mark.e2e, pytest.mark.last(1)]
 
+OF_OPERATOR, OF_PODS = "the-operator-writes-children-only.gpujob.dev", "pods-of-children-are-confined.gpujob.dev"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 Right = tuple[str, str, str]
 
@@ -72,8 +74,24 @@ def test_what_the_chart_grants_is_what_the_operator_calls(
     assert (granted - made.keys(), made.keys() - granted) == (set(), set()), "never used, not granted"
     # A quota answers 403 too; every other one would be a right that is missing.
     assert {right for right, codes in made.items() if 403 in codes} <= {("create", "batch", "jobs")}
+    assert denied_by_own_policies(audit) == []
     others = {entry["requestURI"].partition("?")[0] for entry in audit.since() if "objectRef" not in entry}
     assert [path for path in others if not DISCOVERY.fullmatch(path)] == []
+
+
+def test_a_refusal_by_the_charts_policies_is_seen_in_the_log(
+    api: ApiServer, audit: AuditLog, team: Team, tmp_path: Path
+) -> None:
+    stolen = operator_kubeconfig(api, tmp_path / "kubeconfig")
+    done = api.kubectl("create", "job", "stolen", "--image=none", f"-n{team.namespace}", f"--kubeconfig={stolen}")
+    assert OF_OPERATOR in done.stderr
+    assert len(denied_by_own_policies(audit)) == 1
+
+
+def denied_by_own_policies(audit: AuditLog) -> list[str]:
+    """What the chart's admission policies on the operator's account refused of its calls, in all tests so far."""
+    said = (str(entry["responseStatus"].get("message", "")) for entry in audit.since())
+    return [each for each in said if OF_OPERATOR in each or OF_PODS in each]
 
 
 def make_the_rare_calls(operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team) -> None:

@@ -164,3 +164,18 @@ reporter_failures_total
 {{- define "gpujob-operator.site" -}}
 {{- dict "prices" .Values.prices "catalog" .Values.catalog "imageMirrors" .Values.imageMirrors | toYaml -}}
 {{- end }}
+
+{{/* The metadata of an object of `helm test`: (list root name weight). */}}
+{{- define "gpujob-operator.testMetadata" -}}
+{{- $root := index . 0 -}}
+name: {{ index . 1 | quote }}
+namespace: {{ $root.Release.Namespace | quote }}
+labels:
+  {{- /* Not the operator's own name: its Service, PodDisruptionBudget and NetworkPolicy select by that. */}}
+  app.kubernetes.io/name: {{ printf "%s-test" (include "gpujob-operator.name" $root | trunc 58 | trimSuffix "-") | quote }}
+  {{- omit (include "gpujob-operator.labels" $root | fromYaml) "app.kubernetes.io/name" | toYaml | nindent 2 }}
+annotations:
+  helm.sh/hook: test
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+  helm.sh/hook-weight: {{ index . 2 | quote }}
+{{- end }}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.api_server import NODES, ApiServer
+from tests.e2e.api_server import GPUJOBS, NODES, ApiServer
 from tests.e2e.chart import RELEASE, install_chart
 from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.node.cluster import MACHINES
@@ -68,6 +68,13 @@ def test_the_other_takes_over_from_a_killed_leader_within_the_lease(installed: I
     uid = team.run("after", "python3", "-c", "print('ran')")
     assert team.result("after", uid) == ("Succeeded", ["ran\n"])
     eventually(lambda: len(installed.ready()) == 2, 60, what="the killed operator back")
+
+
+def test_helm_test_plans_a_job(installed: Installed, api: ApiServer) -> None:
+    said = installed.helm("test", RELEASE, "--logs", "--timeout=120s")
+    assert "Phase:          Succeeded" in said
+    assert "the operator planned a job: Suspended: " in said
+    assert not api.items(GPUJOBS.format(NAMESPACE))
 
 
 def test_a_roll_of_the_deployment_leaves_a_running_job_alone(installed: Installed, team: Trainers) -> None:
