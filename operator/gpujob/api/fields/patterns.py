@@ -96,6 +96,8 @@ ARCHITECTURE: Final = Form(
 
 _HOST_PART: Final = "[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?"
 _PATH_PART: Final = "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*"
+RELATIVE_PATH: Final = "^([.]?[^./][^/]*|[.])(/([.]{0,2}[^./][^/]*|[.]{3}[^/]*|[.])?)*$"
+"""No / or .. at the start and no part ..: the API server's check where a rule costs too much."""
 IMAGE: Final = Form(
     "a container image",
     "registry/name:tag in lower case (the tag may have upper case), for example rocm/pytorch:latest",

@@ -94,7 +94,7 @@ class KeyToPath(Shape):
 
     key: Annotated[str, Field(min_length=1, max_length=253)]
     """The key."""
-    path: Path
+    path: Annotated[Path, Field(json_schema_extra={"pattern": patterns.RELATIVE_PATH})]
     """The file's path below the mount, relative."""
     mode: Annotated[int, Field(ge=0, le=511)] | None = None
     """The file's permission bits, as a decimal number."""

@@ -123,7 +123,7 @@ RULES: Final[tuple[Rule, ...]] = (
         lambda value: is_free_path(value.mount_path),
     ),
     relative_path(VolumeMount, "sub_path", "subPath"),
-    # Volumes x projected sources x keys: 2.7 times the API server's budget. The kubelet keeps names that begin with .. for itself.
+    # A CEL rule takes 2.7 times the API server's budget: patterns.RELATIVE_PATH. The kubelet keeps names that begin with .. for itself.
     Rule(
         KeyToPath, "path", "path must be a relative path that does not begin with .., without a part ..", "",
         lambda value: not value.path.startswith(("/", "..")) and ".." not in value.path.split("/"),
