@@ -30,6 +30,12 @@ DEFINITIONS: Final[dict[str, Any]] = {
     "auto": {"enum": ["auto", True, False]},
     "interval": {"type": "string", "pattern": "^[1-9][0-9]*(s|m)$"},
     "name": _NAME,
+    # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names
+    "accountName": {
+        "type": "string",
+        "maxLength": 253,
+        "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+    },
     "port": {"type": "integer", "minimum": 1024, "maximum": 65535},
     "pods": {"oneOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^(100|[1-9]?[0-9])%$"}]},
     "text": {"type": TEXT},

@@ -14,6 +14,7 @@ OF_CHILDREN = "children-are-the-operators.gpujob.dev"
 OF_OPERATOR = "the-operator-writes-children-only.gpujob.dev"
 OF_PODS = "pods-of-children-are-confined.gpujob.dev"
 OF_IMAGES = "images-are-allowed.gpujob.dev"
+OF_ACCOUNTS = "accounts-are-allowed.gpujob.dev"
 IMAGE = f"--set=image.repository={REPOSITORY_OF_AN_ADMIN}"
 """Without replicas no image is pulled, but a Deployment has the name of one."""
 CRDS = {f"{plural}.gpujob.dev" for plural in ("gpujobprofiles", "gpujobs", "gpupools", "gpuruntimes")}

@@ -139,6 +139,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "admission.limitOperator": st.booleans(),
     "admission.hostAccess": st.booleans(),
     "admission.allowedImages": st.sampled_from([[], ["registry.example"], ["localhost:5000/a/b", "docker.io/rocm"]]),
+    "admission.allowedServiceAccounts": st.lists(NAME, max_size=3, unique=True),
+    "admission.limitServiceAccounts": st.booleans(),
     "monitoring.serviceMonitor.enabled": AUTO,
     "monitoring.serviceMonitor.interval": INTERVAL,
     "monitoring.serviceMonitor.labels": LABELS,

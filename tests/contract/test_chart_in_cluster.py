@@ -13,6 +13,7 @@ import pytest
 
 from tests.contract.chart_in_cluster import (
     CRDS,
+    OF_ACCOUNTS,
     OF_CHILDREN,
     OF_OPERATOR,
     OF_PODS,
@@ -44,7 +45,7 @@ def test_the_api_server_accepts_every_object(cluster: Cluster, sample: str, inst
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [POLICY, OF_CHILDREN, OF_OPERATOR, OF_PODS])
+@pytest.mark.parametrize("name", [POLICY, OF_CHILDREN, OF_OPERATOR, OF_PODS, OF_ACCOUNTS])
 def test_the_api_server_finds_no_fault_with_the_policys_expressions(
     cluster: Cluster, name: str, installed: None
 ) -> None:

@@ -91,6 +91,7 @@ EVERYTHING: dict[str, Any] = {
         "limitOperator": True,
         "hostAccess": False,
         "allowedImages": ["registry.example", "docker.io/rocm"],
+        "allowedServiceAccounts": ["bucket-reader", "a.training"],
     },
     "monitoring": {
         "serviceMonitor": {"enabled": True, "interval": "30s", "labels": {"release": "kube-prometheus-stack"}},

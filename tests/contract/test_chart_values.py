@@ -266,9 +266,12 @@ def test_a_price_means_the_same_however_helm_writes_the_number(price: float | st
         ({"imageMirrors": [{"from": "rocm", "to": "a.b"}]}, "/imageMirrors/0/from"),
         ({"imageMirrors": [{"from": "a.b"}]}, "/imageMirrors/0"),
         ({"imageMirrors": [{"from": "a.b", "to": "https://c.d"}]}, "/imageMirrors/0/to"),
+        ({"admission": {"allowedServiceAccounts": ["a/b"]}}, "/admission/allowedServiceAccounts/0"),
+        ({"admission": {"allowedServiceAccounts": ["a'] || true || ['"]}}, "/admission/allowedServiceAccounts/0"),
+        ({"admission": {"allowedServiceAccounts": ["a", "a"]}}, "/admission/allowedServiceAccounts"),
     ],
 )
-def test_what_is_no_price_row_or_mirror_is_refused_by_its_path(values: dict[str, Any], named: str) -> None:
+def test_what_is_no_price_row_mirror_or_account_is_refused_by_its_path(values: dict[str, Any], named: str) -> None:
     assert f"at '{named}'" in refusal(values=values)
 
 

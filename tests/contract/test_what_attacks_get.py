@@ -31,7 +31,7 @@ from tests.contract.chart_in_cluster import (
     run,
     service,
 )
-from tests.contract.test_chart_rendering import NAMESPACE, rendered
+from tests.contract.test_chart_rendering import CHART, NAMESPACE, RELEASE, rendered
 from tests.e2e.api_server import GPUJOBS, ApiServer, Refused
 from tests.e2e.cluster import Cluster, eventually
 
@@ -118,7 +118,7 @@ def labelled(made: Object, **labels: str) -> Object:
 
 
 CONTROLS = "the operator's account creates and deletes only what a GPUJob controls and is labelled with its uid"
-TOKEN = "the operator's account makes only pods without a service account's token"
+TOKEN = "the operator's account makes only pods without a token, of the account default or one of admission.allowedServiceAccounts"
 OF_HOST = (
     "the operator's account mounts nothing of the host but the device files of a GPUPool with deviceMode HostDevices"
 )
@@ -236,6 +236,18 @@ def test_a_stolen_token_deletes_no_more_than_children(cluster: Cluster, as_opera
 
 
 @pytest.mark.e2e
+def test_the_operator_deletes_what_an_orphaning_deletion_left(
+    cluster: Cluster, as_operator: Path, namespace: str
+) -> None:
+    for name, made in (("left", labelled(child(namespace), **{UID_LABEL: UID})), ("bare", labelled(child(namespace)))):
+        made["metadata"] |= {"name": name, "ownerReferences": []}
+        kubectl(cluster, "create", "-f", "-", stdin=json.dumps(made))
+    code, message = ask(as_operator, "DELETE", f"{JOBS.format(namespace)}/bare")
+    assert (code, CONTROLS in message) == (403, True)
+    assert ask(as_operator, "DELETE", f"{JOBS.format(namespace)}/left") == (200, "")
+
+
+@pytest.mark.e2e
 def test_a_stolen_token_ends_no_job_that_asks_for_no_end(cluster: Cluster, as_operator: Path, namespace: str) -> None:
     kubectl(cluster, "create", "-f", "-", stdin=gpujob("stays", namespace))
     kubectl(cluster, "create", "-f", "-", stdin=gpujob("goes", namespace, ttlSecondsAfterFinished=0))
@@ -282,6 +294,57 @@ def test_others_are_not_limited_by_the_operators_policies(cluster: Cluster, name
     kubectl(
         cluster, "create", "--dry-run=server", "-f", "-", stdin=json.dumps(owned_by(child(namespace, hostPID=True)))
     )
+
+
+# --- ServiceAccounts --------------------------------------------------------------------------------------------------
+
+NONE_ALLOWED = "leave it out, or ask the admin to add it to the chart's admission.allowedServiceAccounts"
+
+
+@pytest.mark.e2e
+def test_a_service_account_that_nobody_allowed_is_refused(api: ApiServer, namespace: str) -> None:
+    body = {**manifest({"serviceAccountName": "admin"}), "metadata": {"name": "attack"}}
+    with pytest.raises(Refused) as told:
+        api.try_out(GPUJOBS.format(namespace), body)
+    assert f"serviceAccountName: admin is not allowed here; {NONE_ALLOWED}" in told.value.message
+    api.try_out(GPUJOBS.format(namespace), {**body, "spec": {"serviceAccountName": "default"}})
+
+
+def allow_accounts(cluster: Cluster, *allowed: str) -> None:
+    said = f"--set-json=admission.allowedServiceAccounts={json.dumps(allowed)}"
+    done = run(cluster, "helm", "upgrade", RELEASE, str(CHART), f"-n{NAMESPACE}", "--reuse-values", said)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def with_accounts(cluster: Cluster, installed: None) -> Iterator[None]:
+    """The chart allows two ServiceAccounts."""
+    allow_accounts(cluster, "reader", "b.writer")
+    yield
+    allow_accounts(cluster)
+
+
+@pytest.mark.e2e
+def test_a_service_account_that_the_admin_allows_is_the_pods_without_its_token(
+    api: ApiServer, as_operator: Path, with_accounts: None, namespace: str
+) -> None:
+    def refusal(account: str) -> str:
+        try:
+            api.try_out(
+                GPUJOBS.format(namespace), {**manifest({"serviceAccountName": account}), "metadata": {"name": "a"}}
+            )
+        except Refused as error:
+            return error.message
+        return ""
+
+    def code(account: str, **pod: Any) -> int:
+        made = child(namespace, serviceAccountName=account, **pod)
+        return ask(as_operator, "POST", JOBS.format(namespace), made)[0]
+
+    eventually(lambda: not refusal("reader") and code("reader") == 201, what="policies in force")
+    assert "serviceAccountName: other is not allowed here; use one of b.writer, reader, or ask" in refusal("other")
+    assert code("other") == 403
+    assert code("reader", automountServiceAccountToken=True) == 403
 
 
 # --- Images -----------------------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ reporter_failures_total
 
 {{/* The text of the ConfigMap gpujob-site. */}}
 {{- define "gpujob-operator.site" -}}
-{{- dict "prices" .Values.prices "catalog" .Values.catalog "imageMirrors" .Values.imageMirrors | toYaml -}}
+{{- dict "prices" .Values.prices "catalog" .Values.catalog "imageMirrors" .Values.imageMirrors "serviceAccounts" .Values.admission.allowedServiceAccounts | toYaml -}}
 {{- end }}
 
 {{/* The metadata of an object of `helm test`: (list root name weight). */}}
@@ -178,4 +178,9 @@ annotations:
   helm.sh/hook: test
   helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
   helm.sh/hook-weight: {{ index . 2 | quote }}
+{{- end }}
+
+{{/* The ServiceAccounts that pods of GPUJobs may have, as a list of CEL; empty is the API server's word for `default`. */}}
+{{- define "gpujob-operator.accounts" -}}
+{{- printf "['%s']" (concat (list "" "default") .Values.admission.allowedServiceAccounts | join "', '") -}}
 {{- end }}

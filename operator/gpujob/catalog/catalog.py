@@ -45,6 +45,8 @@ class Catalog:
     """What admins pay, by accelerator and by instance type (in lower case)."""
     mirrors: tuple[Mirror, ...] = ()
     """Where images are pulled from in place of the registries that their names say."""
+    service_accounts: frozenset[str] | None = None
+    """The ServiceAccounts that jobs may name; None where no installation is known."""
     refused: tuple[tuple[str, str], ...] = ()
     """Rows that contradict themselves: name and message."""
 

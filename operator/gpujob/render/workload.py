@@ -106,6 +106,7 @@ def _pod(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
         "terminationGracePeriodSeconds": _grace(attempt),
         # Without the policy a pod on the host's network asks the host's DNS, which knows no Service.
         **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if attempt.on_host_network else {}),
+        "serviceAccountName": spec.service_account_name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "imagePullSecrets": as_written(spec.image_pull_secrets),

@@ -110,6 +110,8 @@ class Reason(StrEnum):
         "create it, or remove it from the job")
     PRIORITY_CLASS_UNKNOWN = ("PriorityClassUnknown", "priorityClassName is no PriorityClass of the cluster",
         "correct the name, or create it")
+    SERVICE_ACCOUNT_NOT_ALLOWED = ("ServiceAccountNotAllowed", "serviceAccountName is none that the admin allows",
+        "leave it out, name an allowed one, or ask the admin to add it to the chart's admission.allowedServiceAccounts")
     INVALID_SPEC = ("InvalidSpec", "the spec cannot be used as it is, although the API server accepted it",
         "change the field that the sentence names")
     NAME_CONFLICT = ("NameConflict",
@@ -358,6 +360,7 @@ FIXABLE_REASONS: Final = frozenset(
         Reason.MODEL_UNKNOWN,
         Reason.VOLUME_MISSING,
         Reason.PRIORITY_CLASS_UNKNOWN,
+        Reason.SERVICE_ACCOUNT_NOT_ALLOWED,
         Reason.NO_POOL,
     }
 )

@@ -31,6 +31,26 @@ def test_an_empty_site_changes_nothing(text: str) -> None:
     assert (made.accelerators, made.runtimes, made.prices) == (SHIPPED.accelerators, SHIPPED.runtimes, SHIPPED.prices)
 
 
+@pytest.mark.parametrize("text", ["", "prices: {}\n", "serviceAccounts: []\n"])
+def test_an_installation_that_names_no_service_account_allows_none(text: str) -> None:
+    assert SHIPPED.service_accounts is None
+    assert with_site(SHIPPED, text).service_accounts == frozenset()
+
+
+def test_service_accounts_are_allowed_by_name() -> None:
+    made = site(serviceAccounts=["reader", "a.b-c", "Upper", "a/b", "", {}, "reader", "x" * 254, "a\n"])
+    assert made.service_accounts == {"reader", "a.b-c"}
+    wrong = "is not the name of a ServiceAccount, such as dataset-reader"
+    assert [sentence for _, sentence in made.refused] == [
+        f"serviceAccounts row 3: 'Upper' {wrong}",
+        f"serviceAccounts row 4: 'a/b' {wrong}",
+        f"serviceAccounts row 5: '' {wrong}",
+        f"serviceAccounts row 6: '{{}}' {wrong}",
+        f"serviceAccounts row 8: '{'x' * 100}' {wrong}",
+        f"serviceAccounts row 9: 'a\\n' {wrong}",
+    ]
+
+
 @pytest.mark.parametrize(
     ("word", "ids"),
     [

@@ -1,7 +1,10 @@
-"""Who may use a pool: namespaces by label, Pod Security levels, whole nodes; and which nodes have the fabric free."""
+"""Who may use a pool: namespaces by label, Pod Security levels, whole nodes; which nodes have the fabric free; and which
+ServiceAccounts a job may name.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -222,3 +225,37 @@ def test_a_gang_stays_within_one_value_of_the_topology_label() -> None:
     lost = [node(f"x{index}", H100, labels={"rack": "a"}) for index in range(3)]
     assert planned(*lost, pool, space(), nodes=2).verdict is Verdict.IMPOSSIBLE
     assert planned(*lost, pool, space(), nodes=1).verdict is Verdict.PLACED
+
+
+@pytest.mark.parametrize(
+    ("allowed", "named", "refused"),
+    [
+        ((), None, ""),
+        ((), "default", ""),
+        (("reader",), "reader", ""),
+        ((), "reader", "leave it out"),
+        (("b", "a"), "reader", "use one of a, b"),
+        (("reader",), "reader.b", "use one of reader"),
+    ],
+)
+def test_a_job_names_a_service_account_that_the_admin_allows(
+    allowed: tuple[str, ...], named: str | None, refused: str
+) -> None:
+    catalog = replace(ANY_IMAGES, service_accounts=frozenset(allowed))
+    spec = {"serviceAccountName": named} if named else {}
+    waiting = [Waiting("0", "", demand(**spec), namespace="default")]
+    (placing,) = place_all(waiting, fleet(node("n", H100), catalog=catalog), catalog)
+    assert (placing.decision.verdict is Verdict.PLACED) is not bool(refused)
+    if refused:
+        assert placing.decision.verdict is Verdict.MISCONFIGURED
+        assert [finding.message for finding in placing.decision.problems] == [
+            f"serviceAccountName: {named} is not allowed here; {refused}, "
+            "or ask the admin to add it to the chart's admission.allowedServiceAccounts"
+        ]
+
+
+def test_without_an_installation_the_service_account_is_a_doubt() -> None:
+    found = planned(node("n", H100), serviceAccountName="reader")
+    assert found.verdict is Verdict.PLACED
+    doubts = [each.message for each in found.candidates[0].doubts]
+    assert "nothing is known of the ServiceAccounts that the admin allows here, reader is unchecked" in doubts

@@ -47,6 +47,16 @@ def test_amd_pods_never_name_a_runtime_class() -> None:
     assert "runtimeClassName" not in pod_of(job_of(), choice_of(pool, "n"), "nvidia")
 
 
+# --- ServiceAccount
+
+
+@pytest.mark.parametrize("pool", [H100, MI300X])
+def test_a_named_service_account_is_the_pods_and_its_token_is_not(pool: Any) -> None:
+    pod = pod_of(job_of(serviceAccountName="reader"), choice_of(pool, "n"))
+    assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == ("reader", False)
+    assert "serviceAccountName" not in pod_of(job_of(), choice_of(pool, "n"))
+
+
 # --- Groups, users
 
 

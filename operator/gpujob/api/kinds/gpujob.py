@@ -305,6 +305,9 @@ class GPUJobSpec(Shape):
     """Secrets for private registries, in the job's namespace."""
     security_context: SecurityContext | None = None
     """Whom the training process runs as; uid 1000, non-root when absent."""
+    service_account_name: ObjectName | None = None
+    """A ServiceAccount of the job's namespace that the admin allows, for what a cloud gives to it, such as reading a bucket. No token
+    for the API server is mounted; `default` when absent."""
     pod_metadata: PodMetadata | None = None
     """Labels and annotations added to the pods."""
     preflight: Literal["Required", "Warn", "Disabled"] | None = None

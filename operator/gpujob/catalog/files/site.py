@@ -1,10 +1,12 @@
-"""What an installation adds to the shipped catalog: prices that it pays, rows of its own, mirrors of registries.
+"""What an installation adds to the shipped catalog: prices that it pays, rows of its own, mirrors of registries, and the
+ServiceAccounts that jobs may name.
 
 The chart writes it from its values into the ConfigMap `gpujob-site`, where the operator and the command line read it:
 
     prices: {H100-SXM: 2.10, p5.48xlarge: {OnDemand: 40, Spot: 18.5}}
     catalog: {runtimes: [...], accelerators: [...]}
     imageMirrors: [{from: docker.io/rocm, to: registry.example/rocm}]
+    serviceAccounts: [dataset-reader]
 
 A price of an accelerator is of one device an hour, of an instance type of one node an hour. Rows are those of `--catalog`;
 each replaces the shipped one of its name.
@@ -33,7 +35,8 @@ FILE: Final = "site.yaml"
 MOST_OF_A_NODE: Final = 64 * MAX_PRICE
 """The highest price of a node: of as many devices as one was ever seen to have, and some more."""
 
-_MEMBERS: Final = ("prices", "catalog", "imageMirrors")
+_MEMBERS: Final = ("prices", "catalog", "imageMirrors", "serviceAccounts")
+_ACCOUNT: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
 
 
@@ -44,14 +47,27 @@ def with_site(catalog: Catalog, text: str) -> Catalog:
     """
     documents = [document for document in load.read_documents(text) if document is not None]
     if not documents:
-        return catalog
+        return replace(catalog, service_accounts=frozenset())
     if len(documents) > 1:
         raise BadInput(f"{FILE} has {len(documents)} documents; write one")
     site = Row(FILE, documents[0])
     site.only(*_MEMBERS)
     made = load.extended(catalog, site.table("catalog"))
     made = with_prices(made, site.table("prices").items())
-    return with_mirrors(made, "imageMirrors", site.rows("imageMirrors"))
+    made = with_mirrors(made, "imageMirrors", site.rows("imageMirrors"))
+    return _with_accounts(made, site.rows("serviceAccounts"))
+
+
+def _with_accounts(catalog: Catalog, names: Iterable[Any]) -> Catalog:
+    """The catalog with the ServiceAccounts that jobs may name, and no others."""
+    rows = [(f"serviceAccounts row {number}", name) for number, name in enumerate(names, start=1)]
+    good = frozenset(name for _, name in rows if isinstance(name, str) and _ACCOUNT.fullmatch(name))
+    wrong = tuple(
+        (row, f"{row}: {str(name)[:100]!r} is not the name of a ServiceAccount, such as dataset-reader")
+        for row, name in rows
+        if not (isinstance(name, str) and name in good)
+    )
+    return replace(catalog, service_accounts=good, refused=(*catalog.refused, *wrong))
 
 
 def with_prices(catalog: Catalog, prices: Iterable[tuple[str, Any]]) -> Catalog:

@@ -49,7 +49,7 @@ class GangEvaluator:
         self.demand, self.fleet, self.catalog = demand, fleet, catalog
         self.asking, self.rejections, self.problems = asking, rejections, problems
         self.allowance = Allowance(demand, fleet)
-        self.unknown = _unknown_to_the_fleet(demand, fleet)
+        self.unknown = _unknown_to_the_fleet(demand, fleet, catalog)
         self.scales = demand.scales(demand.gang)
 
     def trials(self, pool: Pool) -> Sequence[PoolResult]:
@@ -158,12 +158,15 @@ def _over_quota(allowance: Allowance, pool: Pool, room: NodeFit) -> tuple[Findin
     return ((), (finding,)) if never else ((finding,), ())
 
 
-def _unknown_to_the_fleet(demand: Demand, fleet: Fleet) -> Findings:
+def _unknown_to_the_fleet(demand: Demand, fleet: Fleet, catalog: Catalog) -> Findings:
     """Objects that the job names and that this snapshot does not contain."""
     found: Findings = ()
     if demand.priority_class is not None and not fleet.priorities:
         sentence = "nothing is known of PriorityClasses here, {} is unchecked and the job's priority taken as 0"
         found += (Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class,)),)
+    if demand.service_account not in (None, "default") and catalog.service_accounts is None:
+        sentence = "nothing is known of the ServiceAccounts that the admin allows here, {} is unchecked"
+        found += (Finding(Reason.SERVICE_ACCOUNT_NOT_ALLOWED, sentence, (demand.service_account,)),)
     if demand.unread:
         found += (Finding(Reason.INVALID_SPEC, "{}", (demand.unread,)),)
     return found

@@ -65,7 +65,20 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
         sentence = "priorityClassName: there is no PriorityClass {}{}; create it or name another"
         near = nearest(identity.nearest(demand.priority_class, fleet.priorities))
         yield Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class, near))
+    if demand.service_account is not None and catalog.service_accounts is not None:
+        yield from _other_account(demand.service_account, catalog.service_accounts)
     yield from _unknown_runtimes(demand, catalog)
+
+
+def _other_account(name: str, allowed: frozenset[str]) -> Iterator[Finding]:
+    """The words are those of the chart's admission policy, which can be switched off."""
+    if name not in {"default", *allowed}:
+        sentence = (
+            "serviceAccountName: {} is not allowed here; {}, "
+            "or ask the admin to add it to the chart's admission.allowedServiceAccounts"
+        )
+        instead = f"use one of {', '.join(sorted(allowed))}" if allowed else "leave it out"
+        yield Finding(Reason.SERVICE_ACCOUNT_NOT_ALLOWED, sentence, (name, instead))
 
 
 def _unknown_features(demand: Demand, catalog: Catalog) -> Iterator[Finding]:

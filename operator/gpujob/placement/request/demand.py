@@ -94,6 +94,8 @@ class Demand:
     image_volumes: bool = False
     """Whether its pods mount OCI images."""
     priority_class: str | None = None
+    service_account: str | None = None
+    """The ServiceAccount that the job names; None for `default`."""
     unread: str = ""
     """The objects that the job names and that cannot be read, in a sentence."""
     new_claims: tuple[tuple[str, int], ...] = ()

@@ -77,6 +77,7 @@ def demand_of(job: GPUJob) -> Demand:
         gfx_override=_gfx_override(spec),
         image_volumes=bool(spec.code and spec.code.image) or any(volume.image for volume in spec.volumes),
         priority_class=spec.priority_class_name,
+        service_account=spec.service_account_name,
         claims=_claims(spec),
         run_as=(spec.security_context.run_as_user, spec.security_context.fs_group)
         if spec.security_context
