@@ -13,7 +13,7 @@ from hypothesis import Phase, assume, event, given, settings
 from hypothesis import strategies as st
 
 from charts.values import leaves, read_values
-from tests.contract.chart_in_cluster import run
+from tests.contract.chart_in_cluster import ensure_namespace, run
 from tests.contract.test_chart_rendering import CHART, DIGEST, NAMESPACE, documents, helm, of_kind, one
 from tests.e2e.cluster import Cluster
 
@@ -83,6 +83,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "provisionSeconds": st.integers(10, 65535),
     "holdSeconds": st.integers(0, 65535),
     "unboundSeconds": st.integers(30, 65535),
+    "watchNamespaces": st.lists(st.sampled_from(["team-a", "team-b", "default", NAMESPACE]), max_size=3, unique=True),
     "prices": st.dictionaries(
         st.sampled_from(["H100-SXM", "MI300", "p5.48xlarge", "our-rack", "1e3", "null"]),
         DOLLARS | BY_CAPACITY,
@@ -208,7 +209,9 @@ def test_what_is_rendered_belongs_together(values: Object, release: str, monitor
             assert all(isinstance(text, str) for text in texts.values()), metadata
         assert isinstance(metadata["name"], str)
         assert metadata["labels"].items() >= values.get("commonLabels", {}).items() - _own_labels(values, each).items()
-        allowed = {NAMESPACE, values.get("monitoring", {}).get("dashboards", {}).get("namespace")}
+        watched = values.get("watchNamespaces", [])
+        dashboards = values.get("monitoring", {}).get("dashboards", {}).get("namespace")
+        allowed = {NAMESPACE, dashboards, *watched, *(["default"] if watched else [])}
         assert metadata.get("namespace", NAMESPACE) in allowed
         assert [path for path, value in scalars(each) if value is None] == []
     assert monitored or not any(each["apiVersion"].startswith("monitoring") and _auto(values, each) for each in objects)
@@ -267,6 +270,8 @@ def _auto(values: Object, made: Object) -> bool:
 @settings(max_examples=12, phases=GENERATE)
 @given(combinations())
 def test_the_api_server_accepts_any_combination(cluster: Cluster, installed: None, values: Object) -> None:
+    for namespace in values.get("watchNamespaces", []):
+        ensure_namespace(cluster, namespace)
     # A name of its own: selectors of the installed release cannot be changed.
     text = render({**values, "fullnameOverride": "tried"}, "tried")
     objects = [each for each in documents(text) if each and not each["apiVersion"].startswith("monitoring.coreos.com/")]

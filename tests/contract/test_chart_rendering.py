@@ -499,6 +499,38 @@ def test_the_operator_may_do_what_it_calls_and_nothing_else() -> None:
     assert unnamed == ["create"]
 
 
+WRITES_IN_NO_NAMESPACE = {"gpupools", "gpupools/status"}
+
+
+def test_with_a_list_of_namespaces_the_operator_has_its_rights_there() -> None:
+    objects = rendered({"watchNamespaces": ["team-b", "team-a"]})
+    everywhere = rights(role_named(objects, RELEASE))
+    roles = {
+        each["metadata"]["namespace"]: each for each in of_kind(objects, "Role") if each["metadata"]["name"] != RELEASE
+    }
+    assert roles.keys() == {"team-a", "team-b", "default", NAMESPACE}
+    assert rights(roles["default"]) == {("events.k8s.io", "events"): {"create"}}
+    for namespace in ("team-a", "team-b"):
+        assert {**everywhere, **rights(roles[namespace])} == OPERATOR_MAY
+        assert not everywhere.keys() & rights(roles[namespace]).keys()
+    written = {resource for (_, resource), verbs in everywhere.items() if verbs - {"list", "watch"}}
+    assert written == WRITES_IN_NO_NAMESPACE
+    bound = {each["metadata"]["namespace"]: each["roleRef"]["name"] for each in of_kind(objects, "RoleBinding")}
+    assert {bound[namespace] for namespace in ("team-a", "team-b", "default")} == {f"{RELEASE}-jobs"}
+    (container,) = one(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert {"name": "GPUJOB_WATCH_NAMESPACES", "value": "team-b,team-a"} in container["env"]
+
+
+def test_helm_test_runs_where_the_operator_runs_jobs() -> None:
+    for watched, where in (([], NAMESPACE), (["team-a", NAMESPACE], NAMESPACE), (["team-b", "team-a"], "team-b")):
+        objects = hooks({"watchNamespaces": watched})
+        (pod,) = of_kind(objects, "Pod")
+        assert pod["spec"]["containers"][0]["env"] == [{"name": "GPUJOB_NAMESPACE", "value": where}]
+        (role,), (binding,) = of_kind(objects, "Role"), of_kind(objects, "RoleBinding")
+        assert (role["metadata"]["namespace"], binding["metadata"]["namespace"]) == (where, where)
+        assert pod["metadata"]["namespace"] == binding["subjects"][0]["namespace"] == NAMESPACE
+
+
 def test_the_operators_roles_are_bound_to_its_account_only() -> None:
     objects = rendered(EVERYTHING)
     bindings = [*of_kind(objects, "ClusterRoleBinding"), *of_kind(objects, "RoleBinding")]

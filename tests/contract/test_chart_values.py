@@ -265,6 +265,8 @@ def test_a_price_means_the_same_however_helm_writes_the_number(price: float | st
         ({"catalog": {"runtimes": ["x"]}}, "/catalog/runtimes/0"),
         ({"imageMirrors": [{"from": "rocm", "to": "a.b"}]}, "/imageMirrors/0/from"),
         ({"imageMirrors": [{"from": "a.b"}]}, "/imageMirrors/0"),
+        ({"watchNamespaces": ["team.a"]}, "/watchNamespaces/0"),
+        ({"watchNamespaces": ["a,b"]}, "/watchNamespaces/0"),
         ({"imageMirrors": [{"from": "a.b", "to": "https://c.d"}]}, "/imageMirrors/0/to"),
         ({"admission": {"allowedServiceAccounts": ["a/b"]}}, "/admission/allowedServiceAccounts/0"),
         ({"admission": {"allowedServiceAccounts": ["a'] || true || ['"]}}, "/admission/allowedServiceAccounts/0"),

@@ -115,15 +115,21 @@ process_info
 reporter_failures_total
 {{- end -}}
 
-{{/* The runner's ConfigMaps of earlier versions, newest first, at most 16: those that the role in the cluster names. Without a cluster
+{{/* The runner's ConfigMaps of earlier versions, newest first, at most 16: those that the roles in the cluster name. Without a cluster
 (helm template) none is known. */}}
 {{- define "gpujob-operator.earlierRunners" -}}
 {{- $own := .Files.Get "files/runner-name" | trim }}
 {{- $names := list }}
-{{- range (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (include "gpujob-operator.fullname" .)).rules }}
+{{- $held := list (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (include "gpujob-operator.fullname" .)) }}
+{{- range .Values.watchNamespaces }}
+{{- $held = append $held (lookup "rbac.authorization.k8s.io/v1" "Role" . (include "gpujob-operator.jobsRole" $)) }}
+{{- end }}
+{{- range $held }}
+{{- range .rules }}
 {{- range .resourceNames }}
 {{- if and (regexMatch "^gpujob-runner-[0-9a-f]{10}$" .) (ne . $own) }}
 {{- $names = append $names . }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -146,6 +152,10 @@ reporter_failures_total
   value: {{ .Values.metrics.port | quote }}
 - name: GPUJOB_HEALTH_PORT
   value: {{ .Values.health.port | quote }}
+{{- with .Values.watchNamespaces }}
+- name: GPUJOB_WATCH_NAMESPACES
+  value: {{ join "," . | quote }}
+{{- end }}
 - name: GPUJOB_SITE
   value: /etc/gpujob/site.yaml
 - name: GPUJOB_LOG_LEVEL
@@ -165,11 +175,17 @@ reporter_failures_total
 {{- dict "prices" .Values.prices "catalog" .Values.catalog "imageMirrors" .Values.imageMirrors "serviceAccounts" .Values.admission.allowedServiceAccounts | toYaml -}}
 {{- end }}
 
-{{/* The metadata of an object of `helm test`: (list root name weight). */}}
+{{/* Where `helm test` runs its job: a namespace whose GPUJobs the operator runs. */}}
+{{- define "gpujob-operator.testNamespace" -}}
+{{- $watched := .Values.watchNamespaces | default (list .Release.Namespace) -}}
+{{- has .Release.Namespace $watched | ternary .Release.Namespace (first $watched) -}}
+{{- end -}}
+
+{{/* The metadata of an object of `helm test`: (list root name weight namespace). */}}
 {{- define "gpujob-operator.testMetadata" -}}
 {{- $root := index . 0 -}}
 name: {{ index . 1 | quote }}
-namespace: {{ $root.Release.Namespace | quote }}
+namespace: {{ index . 3 | quote }}
 labels:
   {{- /* Not the operator's own name: its Service, PodDisruptionBudget and NetworkPolicy select by that. */}}
   app.kubernetes.io/name: {{ printf "%s-test" (include "gpujob-operator.name" $root | trunc 58 | trimSuffix "-") | quote }}

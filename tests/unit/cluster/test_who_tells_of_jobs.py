@@ -38,7 +38,13 @@ def look(*jobs: Any, leader: bool = True, telemetry: Any = None, work: Any = Non
     work = work or a_desk(telemetry)
     operator: Any = SimpleNamespace(
         reconciler=SimpleNamespace(work=work),
-        mirror=SimpleNamespace(complete=False, malformed=Counter(), refusals=Counter(), unread={}),
+        mirror=SimpleNamespace(
+            complete=False,
+            malformed=Counter(),
+            refusals=Counter(),
+            unread={},
+            kinds={"pods": SimpleNamespace(key="pods")},
+        ),
         leadership=SimpleNamespace(is_leader=lambda: leader),
         health=SimpleNamespace(
             last_byte={"pods": 1.0}, age=lambda *_: 2.0, relists=Counter(), malformed=Counter(nodes=3)

@@ -76,11 +76,11 @@ class Operator:
     ) -> None:
         self.name = settings.pod_name
         runner = load_runner()
-        kinds = mirrored(runner.name)
+        kinds = mirrored(runner.name, settings.watch_namespaces)
         self._settings, self._kinds, self._watching = settings, kinds, watching
         self._client = ApiClient(connection, write_rate=settings.write_rate, write_burst=2 * settings.write_rate)
         self.mirror = ObjectCache(kinds)
-        self.health = WatchHealth(kind.key for kind in kinds)
+        self.health = WatchHealth(kind.scope for kind in kinds)
         # A name alone is not unique: a restarted container must not take its own stale Lease for a held one.
         identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
         self.crds = ServedCrds(self._client)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -59,6 +59,10 @@ def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapsh
     jobs = list(book.jobs.values()) if leader else []
     wall = work.wall()
     pools = book.fleet().pools if leader and operator.mirror.complete else ()
+    kinds = {scope: entry.key for scope, entry in operator.mirror.kinds.items()}
+    watch_age: dict[str, float] = {}
+    for scope in operator.health.last_byte:
+        watch_age[kinds[scope]] = max(operator.health.age(scope, now), watch_age.get(kinds[scope], 0.0))
     return Snapshot(
         leader=leader,
         jobs=Counter(_standing(job) for job in jobs),
@@ -68,12 +72,14 @@ def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapsh
         waiting=tuple(waiting_jobs(jobs)),
         awaited=tuple(awaited_steps(jobs, lambda uid: work.telemetry.get(uid, SILENT), partial(_is_fresh, wall))),
         pools=[_pool(pool) for pool in pools],
-        watch_age={kind: operator.health.age(kind, now) for kind in operator.health.last_byte},
+        watch_age=watch_age,
         # A counter that first appears with its first event loses it, so each watched kind starts at 0.
-        relists=dict.fromkeys(operator.health.last_byte, 0) | dict(operator.health.relists),
-        malformed=dict.fromkeys(operator.health.last_byte, 0)
-        | dict(operator.health.malformed + operator.mirror.malformed + operator.mirror.refusals + book.set_aside),
-        unknown={kind: int(kind in operator.mirror.unread) for kind in operator.health.last_byte},
+        relists=dict.fromkeys(watch_age, 0) | _by_kind(kinds, operator.health.relists),
+        malformed=dict.fromkeys(watch_age, 0)
+        | _by_kind(
+            kinds, operator.health.malformed + operator.mirror.malformed + operator.mirror.refusals + book.set_aside
+        ),
+        unknown={kind: int(kind in operator.mirror.unread) for kind in watch_age},
         crd_fields_missing=operator.crds.counts(),
         unanswered=operator.reconciler.work.outage.seconds(),
         requests=dict(client.requests),
@@ -86,6 +92,14 @@ def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapsh
         decide_seconds=tally.decide_seconds,
         retries=sum(tally.failures.values()),
     )
+
+
+def _by_kind(kinds: Mapping[str, str], counts: Mapping[str, int]) -> Counter[str]:
+    """Counts of scopes as counts of their kinds."""
+    found: Counter[str] = Counter()
+    for scope, count in counts.items():
+        found[kinds.get(scope, scope)] += count
+    return found
 
 
 def _standing(job: JobRecord) -> tuple[str, str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
+from gpujob.api.fields.patterns import DNS_LABEL
 from gpujob.lifecycle.timings import Timings
 from gpujob.values.errors import BadInput
 
@@ -29,6 +30,8 @@ class Settings:
     health_port: int = 8080
     listen: str = ""
     """The address at which probes and metrics are served; empty: all, of IPv4 and IPv6."""
+    watch_namespaces: tuple[str, ...] = ()
+    """The namespaces whose GPUJobs it runs; empty: all."""
     site: str = ""
     """The file of the installation's own prices, rows and mirrors; empty for none."""
     log_level: str = "INFO"
@@ -58,6 +61,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         metrics_port=_port(env, "GPUJOB_METRICS_PORT", 9464),
         health_port=_port(env, "GPUJOB_HEALTH_PORT", 8080),
         listen=_address(env, "GPUJOB_LISTEN"),
+        watch_namespaces=_namespaces(env, "GPUJOB_WATCH_NAMESPACES"),
         site=env.get("GPUJOB_SITE") or "",
         log_level=_one_of(env, "GPUJOB_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR")),
         log_format=_one_of(env, "GPUJOB_LOG_FORMAT", ("json", "text")),
@@ -67,6 +71,16 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         unbound_seconds=float(_whole(env, "GPUJOB_UNBOUND_SECONDS", int(_DEFAULT.unbound), YEAR)),
         scrape_seconds=float(max(1, _whole(env, "GPUJOB_SCRAPE_SECONDS", 15, YEAR))),
     )
+
+
+def _namespaces(env: Mapping[str, str], name: str) -> tuple[str, ...]:
+    words = tuple(dict.fromkeys(filter(None, (word.strip() for word in (env.get(name) or "").split(",")))))
+    for word in words:
+        if len(word) > 63 or not DNS_LABEL.fits(word):
+            raise BadInput(
+                f"{name}: {word[:63]!r} is not the name of a namespace; write names with commas between them"
+            )
+    return words
 
 
 def _port(env: Mapping[str, str], name: str, default: int) -> int:

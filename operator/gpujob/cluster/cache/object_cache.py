@@ -11,10 +11,11 @@ watch; everything up to it is in the cache already, or gone.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TypeVar
 
 import structlog
 
@@ -31,6 +32,8 @@ from gpujob.cluster.cache.object_key import (
 from gpujob.cluster.client.api_errors import JsonObject
 from gpujob.cluster.client.paths import Resource
 from gpujob.cluster.client.transport import Trim, untouched
+
+Value = TypeVar("Value")
 
 log = structlog.get_logger(__name__)
 
@@ -57,14 +60,26 @@ class Kind:
     trim: Trim = untouched
     optional: bool = False
     """Whether the operator works without the right to read it; its objects are unknown then."""
+    namespace: str = ""
+    """The only namespace that is followed; empty for all. A kind has one entry for each namespace that is followed alone."""
+
+    @property
+    def scope(self) -> str:
+        """The name of what this entry follows: the kind's, with the namespace where that is one of several."""
+        return f"{self.key} of {self.namespace}" if self.namespace else self.key
+
+    @property
+    def path(self) -> str:
+        """Where the API server lists it."""
+        return self.resource.path(self.namespace or None)
 
 
 class Listing:
     """A list under construction, page by page: objects become records at once, so that no whole list is in memory."""
 
-    def __init__(self, mirror: ObjectCache, kind: str) -> None:
-        self._mirror, self._kind = mirror, kind
-        self._slim = mirror.kinds[kind].slim
+    def __init__(self, mirror: ObjectCache, scope: str) -> None:
+        self._mirror, self._scope = mirror, scope
+        self._slim = mirror.kinds[scope].slim
         self.objects: dict[Key, tuple[Identity, JsonObject | Refusal]] = {}
 
     def add(self, objects: Iterable[JsonObject]) -> None:
@@ -73,27 +88,30 @@ class Listing:
             try:
                 identity = identify(obj)
             except MalformedObject:
-                self._mirror.malformed[self._kind] += 1
+                self._mirror.malformed[self._scope] += 1
                 continue
             self.objects[identity.key] = (identity, slimmed(self._slim, obj))
 
     def commit(self, resource_version: str) -> None:
-        """Replaces the kind by the added objects; `resource_version` is the list's own."""
-        self._mirror.replace_by(self._kind, self, resource_version)
+        """Replaces the scope by the added objects; `resource_version` is the list's own."""
+        self._mirror.replace_by(self._scope, self, resource_version)
 
 
 class ObjectCache:
     """The objects of every kind; `complete` once each was listed. For one event loop, without locks."""
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
-        self.kinds: Mapping[str, Kind] = {kind.key: kind for kind in kinds}
+        self.kinds: Mapping[str, Kind] = {kind.scope: kind for kind in kinds}
+        """What is followed, by scope; the lists and watches of two namespaces say nothing of each other's versions."""
         self.changed = asyncio.Event()
         self.refusals: Counter[str] = Counter()
         self.malformed: Counter[str] = Counter()
-        self.unread: dict[str, str] = {}
-        """Optional kinds that cannot be read, with the API server's message: their objects are unknown, none is stored."""
-        self._shelves = {key: KindStore(kind.slim) for key, kind in self.kinds.items()}
-        self._views = {key: MappingProxyType(shelf.objects) for key, shelf in self._shelves.items()}
+        self._unread: dict[str, str] = {}
+        self._shelves = {scope: KindStore(kind.slim) for scope, kind in self.kinds.items()}
+        self._parts: dict[str, list[KindStore]] = {}
+        for scope, kind in self.kinds.items():
+            self._parts.setdefault(kind.key, []).append(self._shelves[scope])
+        self._views = {key: _view([part.objects for part in parts]) for key, parts in self._parts.items()}
 
     # Reading
 
@@ -102,9 +120,18 @@ class ObjectCache:
         """Whether every kind was listed at least once; no decision is made before."""
         return all(shelf.listed for shelf in self._shelves.values())
 
-    def is_listed(self, kind: str) -> bool:
-        """Whether the kind was listed at least once, or is unknown."""
-        return self._shelves[kind].listed
+    def is_listed(self, scope: str) -> bool:
+        """Whether the scope was listed at least once, or is unknown."""
+        return self._shelves[scope].listed
+
+    @property
+    def unread(self) -> Mapping[str, str]:
+        """Optional kinds that cannot be read, with the API server's message: their objects are unknown, none is stored."""
+        return {self.kinds[scope].key: why for scope, why in self._unread.items()}
+
+    def follows(self, kind: str, namespace: str | None) -> bool:
+        """Whether objects of this kind and namespace are cached."""
+        return self._scope_of(kind, namespace or "") in self._shelves
 
     def objects(self, kind: str) -> Mapping[Key, JsonObject]:
         """A live view of a kind: it changes during an `await` of its reader."""
@@ -116,65 +143,69 @@ class ObjectCache:
 
     def version(self, kind: str) -> int:
         """A number that grows with every change of the kind: a cache key for derived results."""
-        return self._shelves[kind].version
+        return sum(part.version for part in self._parts[kind])
 
     def refused(self, kind: str) -> Mapping[Key, str]:
         """The objects on which `slim` failed, with its error."""
-        return MappingProxyType(self._shelves[kind].refused)
+        return _view([part.refused for part in self._parts[kind]])
 
     def take_changes(self) -> dict[str, set[Key]]:
         """The keys that changed since the last call, by kind; clears `changed`."""
         self.changed.clear()
-        changes = {}
-        for kind, shelf in self._shelves.items():
-            if shelf.dirty:
-                changes[kind], shelf.dirty = shelf.dirty, set()
+        changes: dict[str, set[Key]] = {}
+        for kind, parts in self._parts.items():
+            for part in parts:
+                if part.dirty:
+                    changes.setdefault(kind, set()).update(part.dirty)
+                    part.dirty = set()
         return changes
 
     def take_moved(self) -> dict[str, set[Key]]:
         """`take_changes` for a second reader that no change wakes: an index that is updated on demand."""
-        moved = {}
-        for kind, shelf in self._shelves.items():
-            if shelf.moved:
-                moved[kind], shelf.moved = shelf.moved, set()
+        moved: dict[str, set[Key]] = {}
+        for kind, parts in self._parts.items():
+            for part in parts:
+                if part.moved:
+                    moved.setdefault(kind, set()).update(part.moved)
+                    part.moved = set()
         return moved
 
-    # What the API server says
+    # What the API server says of a scope
 
-    def listing(self, kind: str) -> Listing:
+    def listing(self, scope: str) -> Listing:
         """An empty list, to fill page by page and commit."""
-        return Listing(self, kind)
+        return Listing(self, scope)
 
-    def replace(self, kind: str, objects: Iterable[JsonObject], resource_version: str) -> None:
-        """Makes a kind equal to a list; only own writes that are newer than the list stay."""
-        listing = self.listing(kind)
+    def replace(self, scope: str, objects: Iterable[JsonObject], resource_version: str) -> None:
+        """Makes a scope equal to a list; only own writes that are newer than the list stay."""
+        listing = self.listing(scope)
         listing.add(objects)
         listing.commit(resource_version)
 
-    def nothing(self, kind: str) -> None:
+    def nothing(self, scope: str) -> None:
         """The server does not have the kind, so there are no objects of it."""
-        shelf = self._shelves[kind]
-        self.unread.pop(kind, None)
+        shelf = self._shelves[scope]
+        self._unread.pop(scope, None)
         if shelf.objects or not shelf.listed:
-            self.replace(kind, (), str(shelf.seen or 0))
+            self.replace(scope, (), str(shelf.seen or 0))
 
-    def unknown(self, kind: str, why: str) -> bool:
+    def unknown(self, scope: str, why: str) -> bool:
         """Records that an optional kind cannot be read and drops its objects; returns whether that is new."""
-        new = kind not in self.unread
+        new = scope not in self._unread
         if new:
-            self.nothing(kind)
-            self._shelves[kind].version += 1
+            self.nothing(scope)
+            self._shelves[scope].version += 1
             self.changed.set()
-        self.unread[kind] = why
+        self._unread[scope] = why
         return new
 
-    def replace_by(self, kind: str, listing: Listing, resource_version: str) -> None:
+    def replace_by(self, scope: str, listing: Listing, resource_version: str) -> None:
         """`replace` by a list whose pages are complete."""
-        shelf = self._shelves[kind]
+        shelf = self._shelves[scope]
         listed_at = version_number(resource_version)
         if is_newer(shelf.seen, listed_at):
             # The server's store went back in time (restored from a backup), so stored versions mean nothing any more.
-            log.warning("resourceVersion went backwards; the cached objects are dropped", kind=kind)
+            log.warning("resourceVersion went backwards; the cached objects are dropped", kind=scope)
             shelf.tags = {key: tag._replace(written=False) for key, tag in shelf.tags.items()}
             shelf.ended.clear()
         uids = {identity.uid for identity, _ in listing.objects.values()}
@@ -183,13 +214,13 @@ class ObjectCache:
             held = shelf.tags.get(identity.key)
             ours_is_newer = held is not None and held.written and is_newer(held.version, identity.version)
             if identity.uid not in shelf.ended and not ours_is_newer:
-                self._put(kind, shelf, identity, value, written=False)
+                self._put(scope, shelf, identity, value, written=False)
         for key in shelf.tags.keys() - listing.objects.keys():
             tag = shelf.tags[key]
             if not (tag.written and is_newer(tag.version, listed_at)):
                 shelf.remove(key)
         shelf.seen = listed_at
-        if self.unread.pop(kind, None) is not None:
+        if self._unread.pop(scope, None) is not None:
             shelf.version += 1
         if not shelf.listed:
             shelf.listed = True
@@ -198,9 +229,9 @@ class ObjectCache:
         if shelf.dirty:
             self.changed.set()
 
-    def apply(self, kind: str, event_type: str, obj: JsonObject) -> None:
+    def apply(self, scope: str, event_type: str, obj: JsonObject) -> None:
         """Applies one event of a watch; an outdated event changes nothing."""
-        shelf = self._shelves[kind]
+        shelf = self._shelves[scope]
         identity = identify(obj)
         if event_type == "DELETED":
             self._delete(shelf, identity.key, identity.uid)
@@ -210,23 +241,24 @@ class ObjectCache:
             # Outdated whatever its uid: the echo of an own write, or the deletion of an object that an own write replaced.
             old = held is not None and is_not_newer(identity.version, held.version)
             if not old and identity.uid not in shelf.ended:
-                self._put(kind, shelf, identity, slimmed(shelf.slim, obj), written=False)
+                self._put(scope, shelf, identity, slimmed(shelf.slim, obj), written=False)
         else:
             raise MalformedObject(f"no event type {event_type!r}")
         shelf.advance(identity.version)
         if shelf.dirty:
             self.changed.set()
 
-    def bookmark(self, kind: str, resource_version: str) -> None:
+    def bookmark(self, scope: str, resource_version: str) -> None:
         """Applies a bookmark: everything up to this version has been received."""
-        self._shelves[kind].advance(version_number(resource_version))
+        self._shelves[scope].advance(version_number(resource_version))
 
     # What we did ourselves
 
     def note_written(self, kind: str, obj: JsonObject) -> None:
         """Applies the response to an own create or patch at once. Only for objects that the kind's selectors match."""
-        shelf = self._shelves[kind]
         identity = identify(obj)
+        scope = self._scope_of(kind, identity.key[0])
+        shelf = self._shelves[scope]
         held = shelf.tags.get(identity.key)
         # Up to `seen` the watch has reported it already, and perhaps the deletion after it: a late response
         # must not restore a deleted object.
@@ -234,7 +266,7 @@ class ObjectCache:
             return
         if held is not None and is_not_newer(identity.version, held.version):
             return
-        self._put(kind, shelf, identity, slimmed(shelf.slim, obj), written=True)
+        self._put(scope, shelf, identity, slimmed(shelf.slim, obj), written=True)
         if shelf.dirty:
             self.changed.set()
 
@@ -251,12 +283,17 @@ class ObjectCache:
         if answer is not None and isinstance(answer.get("metadata"), dict) and answer["metadata"].get("uid") == uid:
             self.note_written(kind, answer)
             return
-        shelf = self._shelves[kind]
+        shelf = self._shelves[self._scope_of(kind, namespace or "")]
         if self._delete(shelf, (namespace or "", name), uid):
             # Only for stored objects: if its DELETED event came before the response, no second one would clear this.
             shelf.ended[uid] = 0
         if shelf.dirty:
             self.changed.set()
+
+    def _scope_of(self, kind: str, namespace: str) -> str:
+        """The scope that has the objects of a kind and namespace."""
+        alone = f"{kind} of {namespace}"
+        return alone if alone in self._shelves else kind
 
     def _delete(self, shelf: KindStore, key: Key, uid: str) -> bool:
         held = shelf.tags.get(key)
@@ -266,11 +303,16 @@ class ObjectCache:
         return True
 
     def _put(
-        self, kind: str, shelf: KindStore, identity: Identity, value: JsonObject | Refusal, *, written: bool
+        self, scope: str, shelf: KindStore, identity: Identity, value: JsonObject | Refusal, *, written: bool
     ) -> None:
         first = shelf.put(identity, value, written)
         if isinstance(value, Refusal):
-            self.refusals[kind] += 1
+            self.refusals[scope] += 1
             if first:
                 namespace, name = identity.key
-                log.warning("object kept out", kind=kind, namespace=namespace, name=name, error=value.reason)
+                log.warning("object kept out", kind=scope, namespace=namespace, name=name, error=value.reason)
+
+
+def _view(parts: list[dict[Key, Value]]) -> Mapping[Key, Value]:
+    """A live view of dictionaries without common keys."""
+    return MappingProxyType(parts[0] if len(parts) == 1 else ChainMap(*parts))

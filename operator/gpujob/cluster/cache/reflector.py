@@ -122,7 +122,7 @@ async def mirror_all(
     """Keeps all kinds up to date; if one task fails all end and this raises: the process must not run with a part of its kinds."""
     async with asyncio.TaskGroup() as tasks:
         for kind in kinds:
-            tasks.create_task(keep_mirrored(client, kind, mirror, health, timings=timings), name=f"watch {kind.key}")
+            tasks.create_task(keep_mirrored(client, kind, mirror, health, timings=timings), name=f"watch {kind.scope}")
 
 
 class Reflector:
@@ -140,7 +140,7 @@ class Reflector:
     ) -> None:
         self.client, self.kind, self.mirror, self.health = client, kind, mirror, health
         self.timings, self.sleep, self.chance = timings, sleep, chance
-        self.path = kind.resource.path()
+        self.path = kind.path
         self.version: str | None = None
         self.failures = 0
 
@@ -157,7 +157,7 @@ class Reflector:
                 await self.recover(error)
 
     def heard(self) -> None:
-        self.health.heard(self.kind.key)
+        self.health.heard(self.kind.scope)
 
     # Listing
 
@@ -174,9 +174,9 @@ class Reflector:
         served = {str(entry.get("version")) for entry in tables(group, "versions")}
         for version in kind.versions:
             if version in served and await self.is_in(version):
-                self.path = replace(kind.resource, version=version).path()
+                self.path = replace(kind, resource=replace(kind.resource, version=version)).path
                 return True
-        self.mirror.nothing(kind.key)
+        self.mirror.nothing(kind.scope)
         return False
 
     async def is_in(self, version: str) -> bool:
@@ -191,7 +191,7 @@ class Reflector:
 
     async def list_all(self) -> str:
         """Replaces the kind by a new list; returns its version."""
-        listing = self.mirror.listing(self.kind.key)
+        listing = self.mirror.listing(self.kind.scope)
         version = ""
         # No resourceVersion: the newest state, not that of some cache.
         kind = self.kind
@@ -204,14 +204,14 @@ class Reflector:
         if not version:
             raise BrokenStream(0, "NoVersion", f"the list of {self.path} has no resourceVersion")
         listing.commit(version)
-        self.health.relists[self.kind.key] += 1
+        self.health.relists[self.kind.scope] += 1
         return version
 
     # Watching
 
     async def follow(self, version: str) -> None:
         """Applies events from `version` on until the server ends the watch, as it does every few minutes."""
-        timings, key = self.timings, self.kind.key
+        timings, key = self.timings, self.kind.scope
         spread = timings.watch_most - timings.watch_least
         params = {
             **self.kind.params,
@@ -240,11 +240,11 @@ class Reflector:
                 raise error_from_status(obj)
             version = obj["metadata"]["resourceVersion"]
             if event_type == "BOOKMARK":
-                self.mirror.bookmark(self.kind.key, version)
+                self.mirror.bookmark(self.kind.scope, version)
             else:
-                self.mirror.apply(self.kind.key, event_type, obj)
+                self.mirror.apply(self.kind.scope, event_type, obj)
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, MalformedObject) as error:
-            self.health.malformed[self.kind.key] += 1
+            self.health.malformed[self.kind.scope] += 1
             raise _UnknownLoss(f"{type(error).__name__} in {line[:200]!r}") from error
         self.version = version
 
@@ -255,14 +255,14 @@ class Reflector:
         if not _version_survives(error):
             self.version = None
         if isinstance(error, Silent):
-            self.health.silences[self.kind.key] += 1
+            self.health.silences[self.kind.scope] += 1
         else:
-            self.health.failures[self.kind.key] += 1
+            self.health.failures[self.kind.scope] += 1
         delay = self.delay(error)
         refused = isinstance(error, Unauthorized | Forbidden)
         if refused:
             self.heard()  # it is not the stream that is dead
-            self.health.refused[self.kind.key] = str(error)
+            self.health.refused[self.kind.scope] = str(error)
             if self.failures + 1 >= REFUSED_TRIES and isinstance(error, Forbidden) and self.kind.optional:
                 await self.go_without(error)
                 return
@@ -273,7 +273,7 @@ class Reflector:
         tell = log.info if isinstance(error, Silent) else log.error if lasts else log.warning
         tell(
             "watch interrupted",
-            kind=self.kind.key,
+            kind=self.kind.scope,
             error=str(error),
             relist=self.version is None,
             delay=round(delay, 2),
@@ -284,8 +284,8 @@ class Reflector:
     async def go_without(self, error: Forbidden) -> None:
         """An unreadable optional kind is unknown; it is tried again rarely."""
         self.version = None
-        if self.mirror.unknown(self.kind.key, str(error)):
-            log.warning("kind is unknown, it may not be read", kind=self.kind.key, error=str(error))
+        if self.mirror.unknown(self.kind.scope, str(error)):
+            log.warning("kind is unknown, it may not be read", kind=self.kind.scope, error=str(error))
         await self.sleep(self.timings.absent)
 
     def delay(self, error: ApiError | _UnknownLoss) -> float:

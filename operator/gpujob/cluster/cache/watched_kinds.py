@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gpujob.api.manifest import read_gpupool, read_gpuruntime
@@ -130,8 +131,26 @@ def without_images(body: bytes) -> bytes:
     return _IMAGES.sub(b'"images":[]', body)
 
 
-def mirrored(runner: str) -> tuple[Kind, ...]:
-    """The kinds that the operator follows; the server restricts jobs to the operator's children, ConfigMaps to the runner's name."""
+OF_ALL_NAMESPACES: Final = frozenset({"pods", "resourceclaims"})
+"""What is followed everywhere, however few namespaces have jobs: GPUs that others hold would look free."""
+
+
+def mirrored(runner: str, namespaces: Sequence[str] = ()) -> tuple[Kind, ...]:
+    """What the operator follows: each kind in all namespaces, or one entry for each of `namespaces`.
+
+    The server restricts jobs to the operator's children, ConfigMaps to the runner's name.
+    """
+    kinds = _kinds(runner)
+    if not namespaces:
+        return kinds
+    return tuple(
+        replace(kind, namespace=namespace)
+        for kind in kinds
+        for namespace in (namespaces if kind.resource.namespaced and kind.key not in OF_ALL_NAMESPACES else ("",))
+    )
+
+
+def _kinds(runner: str) -> tuple[Kind, ...]:
     return (
         Kind("nodes", NODES, {}, _any(read_node), trim=without_images),
         Kind("pods", PODS, {}, _any(read_pod_record)),

@@ -320,7 +320,7 @@ class Writer:
             log.warning("event not written", about=about, error=str(error))
 
     def _note(self, resource: Resource, obj: Any) -> None:
-        if resource.plural in self._mirror.kinds:
+        if self._mirror.follows(resource.plural, table(obj, "metadata").get("namespace")):
             self._mirror.note_written(resource.plural, obj)
 
     def _check(self) -> None:

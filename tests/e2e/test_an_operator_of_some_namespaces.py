@@ -1,0 +1,126 @@
+"""The chart's watchNamespaces: jobs of these namespaces run with the rights of their Roles, others are told and left alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.api_server import NAMESPACES, ApiServer, AuditLog
+from tests.e2e.chart import CHART, RELEASE
+from tests.e2e.cluster import Cluster, eventually
+from tests.e2e.conftest import Fleet, Operators
+from tests.e2e.operator_process import NAMESPACE, OperatorProcess, operator_kubeconfig
+from tests.e2e.team import Team
+
+pytestmark = pytest.mark.e2e
+
+
+def watch(cluster: Cluster, *namespaces: str) -> None:
+    """Upgrades the release to these namespaces; all without any."""
+    command = [cluster.tool("helm"), "upgrade", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--reuse-values"]
+    done = subprocess.run(
+        [*command, f"--set-json=watchNamespaces={json.dumps(namespaces)}"],
+        env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def other(api: ApiServer, team: Team) -> Iterator[Team]:
+    """A namespace that is not watched."""
+    name = f"{team.namespace}-elsewhere"
+    api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    one = Team(api, name)
+    eventually(lambda: api.find(f"{NAMESPACES}/{name}/serviceaccounts", "default"), 30, what="the service account")
+    yield one
+    one.clear()
+    api.delete(NAMESPACES, name)
+
+
+@pytest.fixture
+def limited(
+    cluster: Cluster, no_operator: None, operators: Operators, team: Team, other: Team
+) -> Iterator[OperatorProcess]:
+    """The operator of the team's namespace and of one that has no jobs."""
+    watch(cluster, "gpujob-system", team.namespace)
+    process = operators("limited")
+    process.settings["GPUJOB_WATCH_NAMESPACES"] = f"gpujob-system,{team.namespace}"
+    process.start_without_waiting_for_the_lease()
+    try:
+        yield process
+    finally:
+        process.stop()
+        watch(cluster)
+    assert process.errors() == []
+
+
+def test_it_runs_the_jobs_of_its_namespaces_with_rights_in_them_alone(
+    limited: OperatorProcess, api: ApiServer, audit: AuditLog, fleet: Fleet, team: Team, other: Team
+) -> None:
+    mark = audit.now()
+    fleet(h100=3)
+    elsewhere = other.submit("elsewhere", gpusPerNode=8)
+    uid = team.submit("gang", nodes=2, gpusPerNode=8, runs_for="2s", ttlSecondsAfterFinished=0)
+    team.until("gang", "Running")
+    (reached, *_) = team.pods(uid)
+    assert reached["metadata"]["namespace"] == team.namespace
+    eventually(lambda: not api.find(team.path, "gang"), 60, what="a job that has ended and is deleted")
+    assert other.status("elsewhere") == {}
+    assert other.pods(elsewhere) == []
+    refused = [entry["requestURI"] for entry in audit.since(mark) if entry["responseStatus"]["code"] == 403]
+    assert refused == []
+    written = {
+        entry["objectRef"]["namespace"]
+        for entry in audit.since(mark)
+        if entry["verb"] in ("create", "patch", "delete") and entry["objectRef"].get("namespace")
+    }
+    # The Lease and what was spent are in its own namespace, events of GPUPools in that of objects without one.
+    assert written - {NAMESPACE, "default"} == {team.namespace}
+
+
+def test_gpus_that_pods_of_other_namespaces_hold_are_taken(
+    limited: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team, other: Team
+) -> None:
+    (node,) = fleet(h100=1)
+    limits = {"limits": {"nvidia.com/gpu": "8"}}
+    pod = {"containers": [{"name": "main", "image": "none", "resources": limits}], "nodeName": node}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "holds"}, "spec": pod}
+    api.create(f"{NAMESPACES}/{other.namespace}/pods", body)
+    team.submit("waits", gpusPerNode=8)
+    team.until("waits", "Queued")
+    api.delete(f"{NAMESPACES}/{other.namespace}/pods", "holds")
+    team.until("waits", "Running")
+
+
+def test_who_submits_elsewhere_is_told(limited: OperatorProcess, api: ApiServer, team: Team, other: Team) -> None:
+    body = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": {"name": "told"}, "spec": {}}
+
+    def warned() -> str:
+        done = api.kubectl("create", "--dry-run=server", f"-n{other.namespace}", "-f", "-", stdin=json.dumps(body))
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    sentence = (
+        f"the operator in namespace gpujob-system runs no GPUJobs of namespace {other.namespace}: use one of gpujob-system, "
+        f"{team.namespace}, or ask the admin to add it to the chart's watchNamespaces"
+    )
+    eventually(lambda: sentence in " ".join(warned().split()), 30, what="a warning")
+    done = api.kubectl("create", "--dry-run=server", f"-n{team.namespace}", "-f", "-", stdin=json.dumps(body))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_its_token_writes_nothing_elsewhere(
+    cluster: Cluster, limited: OperatorProcess, api: ApiServer, team: Team, other: Team
+) -> None:
+    stolen = operator_kubeconfig(api, cluster.dir / "stolen.kubeconfig")
+    for verb, resource in (
+        ("create", "jobs.batch"), ("delete", "jobs.batch"), ("create", "services"), ("patch", "gpujobs.gpujob.dev"),
+        ("list", "gpujobs.gpujob.dev"), ("delete", "gpujobs.gpujob.dev"), ("create", "resourceclaimtemplates.resource.k8s.io"),
+    ):  # fmt: skip
+        asked = ("auth", "can-i", verb, resource, f"--kubeconfig={stolen}")
+        status = [] if verb != "patch" else ["--subresource=status"]
+        assert api.kubectl(*asked, f"-n{other.namespace}", *status).stdout.strip() == "no", (verb, resource)
+        assert api.kubectl(*asked, f"-n{team.namespace}", *status).stdout.strip() == "yes", (verb, resource)
