@@ -19,11 +19,11 @@ _OWN_XIDS: Final = " unless ".join(
 _OF_JOBS: Final = [
     Alert(
         alert="GPUJobStalled",
-        expr="time() - max by (namespace, job) (gpujob_job_last_step_timestamp_seconds) > 900",
-        lasts="5m",
+        expr="max by (namespace, job, pool) (gpujob_job_stalled) == 1",
+        lasts="1m",
         severity="warning",
         summary=f"{_A_JOB} makes no step",
-        description="It runs, holds its GPUs, and its last step was {{ $value | humanizeDuration }} ago.",
+        description="It runs on pool {{ $labels.pool }}, holds its GPUs, and its condition Stalled says which rank is behind.",
         page="job-stalled",
     ),
     Alert(

@@ -76,7 +76,7 @@ def requests(**rates: int) -> Series:
 
 QUEUED = of("gpujob_jobs", "3x120", state="Queued")
 FREE = of("gpujob_pool_gpus_free", "8x120", pool="h100")
-STEP = "gpujob_job_last_step_timestamp_seconds"
+STALLED = "gpujob_job_stalled"
 SINCE, AWAITED = "gpujob_job_waiting_since_timestamp_seconds", "gpujob_job_first_step_awaited_since_timestamp_seconds"
 PRICE = of("gpujob_pool_price_dollars_per_gpu_hour", "2.5x120", pool="h100", vendor="NVIDIA", accelerator="H100-SXM")
 DEVICES = of("gpujob_pool_gpus", "16x120", pool="h100", vendor="NVIDIA", accelerator="H100-SXM")
@@ -87,13 +87,12 @@ NOT_LEADING = "None holds the Lease, or none is scraped: GPUJobs are neither pla
 
 FIRES: dict[str, list[Fires]] = {
     "GPUJobStalled": [
-        # promtool's clock starts at 0: the last step was at minute 1.
         Fires(
-            of(STEP, "60x120", **JOB),
-            30,
-            JOB,
+            of(STALLED, "1x120", **JOB, pool="h100"),
+            3,
+            JOB | {"pool": "h100"},
             f"{NAMED} makes no step",
-            "It runs, holds its GPUs, and its last step was 29m 0s ago.",
+            "It runs on pool h100, holds its GPUs, and its condition Stalled says which rank is behind.",
         )
     ],
     "GPUJobOnCPU": [
@@ -243,9 +242,9 @@ FIRES: dict[str, list[Fires]] = {
 }
 
 SILENT: list[tuple[str, str, Series, int]] = [
-    ("GPUJobStalled", "it steps", of(STEP, "0+60x120", **JOB), 60),
-    ("GPUJobStalled", "ten minutes may be an evaluation", of(STEP, "60x120", **JOB), 11),
-    ("GPUJobStalled", "it ended, and its series with it", of(STEP, "60x9 stale", **JOB), 30),
+    ("GPUJobStalled", "it steps", of("gpujob_job_last_step_timestamp_seconds", "0+60x120", **JOB), 60),
+    ("GPUJobStalled", "an evaluation makes no step", of("gpujob_job_last_step_timestamp_seconds", "60x120", **JOB), 60),
+    ("GPUJobStalled", "it works again", of(STALLED, "1x9 stale", **JOB, pool="h100"), 30),
     ("GPUJobOnCPU", "it is on its GPUs", of("gpujob_job_on_device", "1x120", **JOB), 30),
     ("GPUJobOnCPU", "it began on the CPU and moved", of("gpujob_job_on_device", "0x3 1x120", **JOB), 10),
     ("GPUJobDevicesIdle", "one of its devices is busy",

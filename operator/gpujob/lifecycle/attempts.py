@@ -103,6 +103,8 @@ def larger_memory(job: JobRecord, fits: int) -> str | None:
 
 def may_retry(job: JobRecord, blame: Blame, now: datetime) -> bool:
     """Whether another attempt follows a failure of this kind at `now`, by its count and by spec.retries.withinSeconds."""
+    if blame is Blame.SPOT:
+        return True
     return failures(job).get(blame.value.lower(), 0) < retries(job, blame) and not is_too_late(job, now)
 
 
@@ -116,8 +118,35 @@ def is_too_late(job: JobRecord, now: datetime) -> bool:
 def with_failure(job: JobRecord, blame: Blame, now: str) -> dict[str, Any]:
     """What a status says of failures after one more of this kind."""
     counts, kind, since = failures(job), blame.value.lower(), job.status.get("failingSince")
+    if blame is Blame.SPOT:
+        return {"failures": counts | {kind: counts.get(kind, 0) + 1}}
     first = since if read_time(since) is not None else now
     return {"failures": counts | {kind: counts.get(kind, 0) + 1}, "failingSince": first}
+
+
+def failures_in_a_row(job: JobRecord, blame: Blame, ran: float | None, timings: Timings) -> int:
+    """By how many failures of this kind the pause after another one grows, that one included.
+
+    Spot nodes are reclaimed again and again in a long job, so that only attempts in a row that ran shorter than the longest pause count
+    there. `ran`: seconds that the one that fails now ran; None where status.attempts lists it.
+    """
+    if blame is not Blame.SPOT:
+        return failures(job).get(blame.value.lower(), 0) + (ran is not None)
+    ended = [_seconds_of(e) if e.get("blame") == Blame.SPOT else None for e in tables(job.status, "attempts")]
+    short = 0
+    for seconds in reversed([*ended, *(() if ran is None else (ran,))]):
+        if seconds is None:
+            break
+        short += 1
+        if seconds >= timings.retry_longest:
+            break
+    return max(short, 1)
+
+
+def _seconds_of(entry: Mapping[str, Any]) -> float:
+    """Seconds that an attempt ran; 0 if it did not."""
+    began, ended = read_time(entry.get("from")), read_time(entry.get("to"))
+    return max(0.0, (ended - began).total_seconds()) if began and ended else 0.0
 
 
 def pause(number: int, timings: Timings) -> float:
@@ -134,7 +163,7 @@ def pause_left(job: JobRecord, now: datetime, timings: Timings) -> float:
     ended, blame = read_time(last.get("to")), str(last.get("blame", ""))
     if ended is None or blame not in tuple(Blame):
         return 0.0
-    whole = pause(failures(job).get(blame.lower(), 1), timings)
+    whole = pause(max(1, failures_in_a_row(job, Blame(blame), None, timings)), timings)
     left = (ended + timedelta(seconds=whole) - now).total_seconds()
     return min(max(left, 0.0), whole)
 

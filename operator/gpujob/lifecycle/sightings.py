@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpujob.lifecycle.failures.failure import Failure
 from gpujob.values.vocabulary import State
 
 
@@ -31,6 +32,12 @@ class Sightings:
     """The child of which a container does not start."""
     faulty: tuple[str, float] = ("", 0.0)
     """The child whose devices have a fault."""
+    outlived: tuple[str, float] = ("", 0.0)
+    """The child whose programs ended in pods that run on."""
+    stalled: tuple[str, float] = ("", 0.0)
+    """The child that stands still, by its reporter's readings."""
+    interrupted: tuple[str, float, Failure | None] = ("", 0.0, None)
+    """The child of which a pod was asked to end while its program ran, and what that is where the program ends well."""
     ending: float | None = None
     """Pods of an earlier attempt delay the next one."""
     lingering: tuple[str, float] = ("", 0.0)

@@ -52,6 +52,12 @@ class Timings:
     """A container that cannot start (image, ConfigMap, Secret, runtime) holds GPUs this long: back-offs grow to five minutes."""
     device_fault: float = 30.0
     """A device fault under a running attempt lasts this long before the job moves: agents flicker while they start."""
+    outlived: float = 30.0
+    """A pod runs on this long after its program, because another container does, before the attempt ends without it."""
+    interrupted: float = 120.0
+    """After a pod ended on request with exit code 0 the other pods of its gang may end by themselves, with their logs."""
+    stall_confirmed: float = 20.0
+    """A standstill is seen this long before it counts: longer than the time between two readings, so that two agree."""
     restarting: float = 2.0
     """Pods of an earlier attempt delay the next one this long before Restarting is worth a status write."""
     node_lost: float = 300.0

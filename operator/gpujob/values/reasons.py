@@ -283,6 +283,9 @@ class Reason(StrEnum):
         "the job has cost its placement.budget, all attempts together; it is suspended and holds no GPUs",
         "a higher placement.budget: the job goes on")
     DEVICE_FAULT = ("DeviceFault", "the program ended with the words of a broken device", "check the device; the job is tried again")
+    STALLED = ("Stalled", "the job made no step for longer than spec.stall allows",
+        "the sentence says which rank is behind; spec.stall.action: Restart lets it go on from its checkpoint")
+    STEPS_GO_ON = ("StepsGoOn", "a job that stood still works again", "none")
     CHILD_LOST = ("ChildLost", "the child Job was deleted while it ran", "create the job again")
     BEING_DELETED = ("BeingDeleted",
         "the GPUJob is being deleted and nothing of it runs any more; another finalizer holds the object",

@@ -199,6 +199,8 @@ class ConditionType(StrEnum):
     """Whether the job ended badly."""
     SUSPENDED = "Suspended"
     """Whether the job is a plan only."""
+    STALLED = "Stalled"
+    """Whether the job makes no step for longer than spec.stall allows."""
     TELEMETRY_REACHABLE = "TelemetryReachable"
     """Whether the operator can read what the job's program reports."""
     OVERLAPS = "Overlaps"

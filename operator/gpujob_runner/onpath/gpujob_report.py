@@ -7,6 +7,8 @@
     with gpujob_report.saving(step):                          # around what writes a checkpoint to disk
         torch.save(state, path)
     gpujob_report.checkpoint(step)                            # or after the checkpoint is on disk
+    with gpujob_report.evaluating():                          # no step for long is no hang here
+        evaluate(model)
 
 No line waits for a device, raises, or sends anything anywhere. Values are of the process that says them. One file without
 dependencies: copy it beside a program that also runs elsewhere.
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-__all__ = ["checkpoint", "progress", "saving", "step"]
+__all__ = ["checkpoint", "compiling", "evaluating", "progress", "saving", "step"]
 
 
 def step(samples: float | None = None, tokens: float | None = None, loss: Any = None) -> None:
@@ -52,16 +54,40 @@ def saving(step: float | None = None) -> Iterator[None]:
     The slowest save decides how much time the next attempt gets between SIGTERM and SIGKILL.
     """
     began = time.perf_counter()
-    yield
+    with _phase("Saving"):
+        yield
     checkpoint(step, time.perf_counter() - began)
 
 
-def _say(what: str, *values: Any) -> None:
+@contextmanager
+def evaluating() -> Iterator[None]:
+    """Stops the clock of spec.stall: an evaluation, an export or an upload makes no steps, however long it takes."""
+    with _phase("Evaluating"):
+        yield
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Stops the clock of spec.stall while kernels are built; torch.compile and Triton are seen without it."""
+    with _phase("Compiling"):
+        yield
+
+
+@contextmanager
+def _phase(name: str) -> Iterator[None]:
+    entered = _say("phase_begins", name)
+    try:
+        yield
+    finally:
+        _say("phase_ends", entered)
+
+
+def _say(what: str, *values: Any) -> Any:
     if "gpujob_runner.report.watch" not in sys.modules:
-        return
+        return None
     try:
         from gpujob_runner.report import line
 
-        getattr(line, what)(*values)
+        return getattr(line, what)(*values)
     except Exception:
-        pass
+        return None

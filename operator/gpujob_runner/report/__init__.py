@@ -6,7 +6,7 @@
                                                                                      │ every 2 s, in a thread of its own (process)
     GET /metrics ◀── server ◀── exposition ◀── shared: figures of all ranks ◀────────┘
 
-`rank` holds the figures of one process; `shared` is the folder by which the processes of a pod know each other; `guard`
-keeps every failure here. What is exported is told in docs/telemetry.md. Imports torch never, only uses what the program
-imported. Nothing starts before the first step, so processes that do not train stay as they are.
+`standstill` has the clock of a hang; `rank` holds the figures of one process; `shared` is the folder by which the processes of a
+pod know each other; `guard` keeps every failure here. What is exported is told in docs/telemetry.md. Imports torch never, only uses
+what the program imported. Nothing starts before the first optimizer, so processes that do not train stay as they are.
 """

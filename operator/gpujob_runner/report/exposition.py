@@ -21,6 +21,13 @@ METRICS: tuple[tuple[str, str, str], ...] = (
     ("data_wait_ratio", "gauge", "That time as a share of the last 512 steps."),
     ("first_step_timestamp_seconds", "gauge", "Unix time of the first step."),
     ("last_step_timestamp_seconds", "gauge", "Unix time of the last step."),
+    (
+        "still_seconds",
+        "gauge",
+        "Seconds without a step, a batch or a phase; 0 while the program compiles, evaluates or saves.",
+    ),
+    ("slowest_step_seconds", "gauge", "Longest of the last 512 steps, without compiling, evaluating and saving."),
+    ("phase", "gauge", "1: what the process does now (Training, Compiling, Evaluating, Saving)."),
     ("process_start_timestamp_seconds", "gauge", "Unix time at which the process imported torch's optimizers."),
     ("progress_ratio", "gauge", "How much of the training is done, as the program says."),
     ("remaining_seconds", "gauge", "Seconds to the end, as the program says."),
@@ -51,7 +58,7 @@ POD_METRICS: tuple[tuple[str, str, str], ...] = (
 """The metrics of a pod, which carry no rank."""
 
 DEVICE_MEMORY = "device_memory_"
-LABELLED_BY = {"training_metric": "name", "reporter_failures_total": "part"}
+LABELLED_BY = {"training_metric": "name", "reporter_failures_total": "part", "phase": "phase"}
 MAY_BE_ANY_NUMBER = "training_metric"
 LONGEST_LABEL = 128
 MOST_ENTRIES = 64

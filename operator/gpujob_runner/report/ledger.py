@@ -18,7 +18,7 @@ class Ledger:
     which another one may get.
     """
 
-    __slots__ = ("_last", "_last_itself", "_trained", "pending", "unseen")
+    __slots__ = ("_last", "_last_itself", "_trained", "batch_at", "pending", "unseen")
 
     unseen: tuple[int, Any, float, Any] | None
     """(identity of the data set, batch, seconds waited, data set) of the batch that was yielded last. It is looked at with the
@@ -38,6 +38,8 @@ class Ledger:
         self._last: int | None = None
         self._last_itself: Any = None
         self.unseen = None
+        self.batch_at = 0.0
+        """When any batch was fetched last, by `perf_counter`: also one of an evaluation."""
 
     def look(self) -> None:
         """Looks at the batch that was yielded last."""

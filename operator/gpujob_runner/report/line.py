@@ -51,6 +51,22 @@ def checkpoint(step: Any, seconds: Any) -> None:
         guard.failed("line", error)
 
 
+def phase_begins(name: str) -> Any:
+    """Enters a phase; gives what `phase_ends` takes."""
+    try:
+        phases = (process.rank or process.begin().rank).phases
+        return phases, phases.begin(name)
+    except Exception as error:
+        guard.failed("line", error)
+        return None
+
+
+def phase_ends(entered: Any) -> None:
+    """Leaves a phase."""
+    if entered is not None:
+        entered[0].end(entered[1])
+
+
 def _amount(value: Any) -> float | None:
     number = number_in(value)
     return number if number is not None and number >= 0 else None

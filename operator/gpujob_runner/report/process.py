@@ -19,12 +19,18 @@ from gpujob_runner.report.listener import Listener
 from gpujob_runner.report.rank import Rank
 from gpujob_runner.report.server import metrics_server
 from gpujob_runner.report.shared import Shared
+from gpujob_runner.report.standstill.page import aged, ranks_page
+from gpujob_runner.report.standstill.stack import phase_of_threads, stack_of
 from gpujob_runner.report.watch import said
 
 __all__ = ["Process", "begin", "current", "ledger", "rank"]
 
 SECONDS_BETWEEN_BEATS = 2.0
 SECONDS_BETWEEN_BINDS = 15.0
+SECONDS_UNTIL_LOOK = 4.0
+"""Without a sign of work, after which the stacks are looked at: less than any hang, more than most steps."""
+SECONDS_UNTIL_STACK = 20.0
+"""Without a sign of work, after which the stack of the training thread is told."""
 
 current: Process | None = None
 rank: Rank | None = None
@@ -47,6 +53,8 @@ class Process:
         self.shared = Shared(asked.folder)
         self.server: Listener | None = None
         self._memory: dict[int, dict[str, float]] = {}
+        self._trains = threading.get_ident()
+        self._stack: list[str] = []
         self._last_try = float("-inf")
         self._told_taken = False
         self._over = threading.Event()
@@ -90,11 +98,25 @@ class Process:
             "tokens_from": self.rank.tokens_from,
         }
         figures["reporter_failures_total"] = dict(guard.failures)
-        return {"rank": place, "world_size": self.rank.world_size, "figures": figures}
+        return {
+            "rank": place,
+            "world_size": self.rank.world_size,
+            "figures": figures,
+            "beat": time.monotonic(),
+            "stack": self._stack,
+        }
 
     def page(self) -> str:
         """What /metrics answers: this process and every other of the pod."""
-        return exposed([self.figures(), *self.shared.others()], self.settings.job_uid, self.settings.attempt)
+        return exposed(self._processes(), self.settings.job_uid, self.settings.attempt)
+
+    def ranks(self) -> str:
+        """What /ranks answers."""
+        return ranks_page(self._processes(), self.settings.job_uid, self.settings.attempt)
+
+    def _processes(self) -> list[dict[str, Any]]:
+        now = time.monotonic()
+        return [self.figures(), *(aged(told, now) for told in self.shared.others())]
 
     def _beats(self) -> None:
         while True:
@@ -103,14 +125,26 @@ class Process:
                 return
 
     def _beat(self) -> None:
-        """One round: read memory, write the figures, and serve if nobody does."""
-        for part, work in (("memory", self._read_memory), ("folder", self._write), ("server", self._serve)):
+        """One round: look for a phase, read memory, write the figures, and serve if nobody does."""
+        for part, work in (
+            ("stall", self._look),
+            ("memory", self._read_memory),
+            ("folder", self._write),
+            ("server", self._serve),
+        ):
             if guard.is_off(part):
                 continue
             try:
                 work()
             except Exception as error:
                 guard.failed(part, error)
+
+    def _look(self) -> None:
+        """Looks at what the threads do, where no step shows it."""
+        rank, still = self.rank, self.rank.still()
+        if still >= SECONDS_UNTIL_LOOK or rank.phases.is_seen:
+            rank.phases.notice(phase_of_threads())
+        self._stack = stack_of(self._trains) if still >= SECONDS_UNTIL_STACK else []
 
     def _read_memory(self) -> None:
         self._memory = self.devices.figures()
@@ -128,7 +162,7 @@ class Process:
             return
         self._last_try = clock
         try:
-            self.server = metrics_server(self.settings.address, self.settings.port, self.page)
+            self.server = metrics_server(self.settings.address, self.settings.port, self.page, self.ranks)
         except OSError as error:
             if not self._told_taken:
                 self._told_taken = True

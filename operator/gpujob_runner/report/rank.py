@@ -15,6 +15,7 @@ from typing import Any, Callable
 
 from gpujob_runner.report.ledger import Ledger
 from gpujob_runner.report.settings import Settings
+from gpujob_runner.report.standstill.phases import Phases, slowest_step
 
 WINDOW = 512
 """Steps over which quantiles and the share of waiting are taken."""
@@ -40,6 +41,7 @@ class Rank:
         "_first_clock",
         "_stepped",
         "_told",
+        "began",
         "checkpoint",
         "clocks",
         "counted",
@@ -48,6 +50,7 @@ class Rank:
         "ledger",
         "metrics",
         "only",
+        "phases",
         "progress",
         "samples",
         "samples_from",
@@ -102,6 +105,8 @@ class Rank:
         self.verdicts = None
         self._stepped: dict[int, Callable[[], Any]] = {}
         self._first_clock = 0.0
+        self.began = perf_counter()
+        self.phases = Phases()
         self.clocks = array("d", bytes(8 * RING))
         self.waits = array("d", bytes(8 * RING))
         self._told: tuple[int, float] = (0, 0.0)
@@ -221,10 +226,26 @@ class Rank:
         if steps < 1:
             return [], []
         first = (counted - steps) % RING
-        before = (counted - steps - 1) % RING
-        clocks = (self.clocks * 2)[before : before + steps + 1].tolist()
+        clocks = self._recent_clocks(counted)
         waits = (self.waits * 2)[first : first + steps].tolist()
         return list(map(sub, clocks[1:], clocks)), waits
+
+    def _recent_clocks(self, counted: int) -> list[float]:
+        """The clocks of the last steps of `counted`, oldest first, and of the one before them."""
+        steps = min(counted - 1, WINDOW)
+        before = (counted - steps - 1) % RING
+        return (self.clocks * 2)[before : before + steps + 1].tolist()
+
+    def still(self) -> float:
+        """Seconds since the last sign of work: a step, a batch, the end of a phase; 0 in a phase."""
+        if self.phases.is_open:
+            return 0.0
+        last = self.clocks[(self.counted - 1) % RING] if self.counted else self.began
+        return max(0.0, perf_counter() - max(last, self.ledger.batch_at, self.phases.ended))
+
+    def slowest(self) -> float | None:
+        """Seconds of the longest of the last steps, without the time in phases; None before the second."""
+        return slowest_step(self._recent_clocks(self.counted), self.phases.spans) if self.counted > 1 else None
 
     def last_step(self) -> tuple[float | None, float]:
         """(Unix time of the last step, seconds from the first step to it)."""
@@ -253,6 +274,9 @@ class Rank:
             "data_wait_ratio": min(1.0, sum(waits) / total) if total > 0 else None,
             "first_step_timestamp_seconds": self.first_step,
             "last_step_timestamp_seconds": last,
+            "still_seconds": self.still(),
+            "slowest_step_seconds": self.slowest(),
+            "phase": {self.phases.current(): 1.0},
             "process_start_timestamp_seconds": self.started,
             "progress_ratio": progress and progress[0],
             "remaining_seconds": progress and progress[1],

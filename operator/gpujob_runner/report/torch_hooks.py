@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from functools import wraps
 from typing import Any, Callable
 
 from gpujob_runner.report import guard, process
@@ -56,6 +57,23 @@ def watch_optimizers(module: Any) -> None:
         guard.say("this torch is older than 2.0 and tells no optimizer steps; add gpujob_report.step() to the program")
         return
     _handle = register(after_step)
+    _watch_construction(module.Optimizer)
+
+
+def _watch_construction(optimizer: Any) -> None:
+    """Begins the reporter with the first optimizer: a training that never reaches its first step is seen then."""
+    original = optimizer.__init__
+
+    @wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        original(self, *args, **kwargs)
+        try:
+            if process.rank is None:
+                process.begin()
+        except Exception as error:
+            guard.failed("steps", error)
+
+    optimizer.__init__ = __init__
 
 
 def _hook() -> Callable[[Any, Any, Any], None]:
@@ -154,14 +172,15 @@ def watch_batches(module: Any) -> None:
             _ended(self)
             raise
         try:
-            waited = clock() - began
+            ledger.batch_at = now = clock()
+            waited = now - began
             if gradients():
                 if ledger.unseen is not None:
                     ledger.look()
                 # Nearly every batch is a list of tensors: as `kept` has it, without a call.
-                now = batch.copy() if kind(batch) is list and batch and kind(batch[0]) is tensor else keep(batch)
+                copy = batch.copy() if kind(batch) is list and batch and kind(batch[0]) is tensor else keep(batch)
                 data_set = self._dataset
-                ledger.unseen = (identity(data_set), now, waited, data_set)
+                ledger.unseen = (identity(data_set), copy, waited, data_set)
         except Exception as error:
             guard.failed("batches", error)
         return batch

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestServer
 
 from gpujob.cluster.metrics.exposition import MOST_BYTES
 from gpujob.cluster.telemetry import scraper
-from gpujob.cluster.telemetry.scraper import Refused, Unreached, fetch, pod_address
+from gpujob.cluster.telemetry.scraper import Refused, Silent, Unreached, fetch, pod_address
 from gpujob_runner.report.server import metrics_server
 from tests.unit.cluster.test_it_starts_as_installed import needs_ipv6
 
@@ -86,7 +86,7 @@ async def test_nothing_is_unpacked(session: aiohttp.ClientSession) -> None:
 async def test_a_slow_reply_is_given_up(session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scraper, "TIMEOUT", 0.2)
     async with scraper.reading_session() as hasty:
-        with pytest.raises(Unreached, match=r"no reply within 0\.2 seconds"):
+        with pytest.raises(Silent, match=r"no reply within 0\.2 seconds"):
             await served(slow, hasty)
 
 
@@ -128,7 +128,7 @@ async def test_a_reporter_at_its_pod_s_address_is_read_whatever_the_family(
     """A pod of a cluster with IPv6 alone has POD_IP fd00::7 and no other address."""
     if address == "::1":
         needs_ipv6()
-    server = metrics_server(address, 0, lambda: "gpujob_up 1\n")
+    server = metrics_server(address, 0, lambda: "gpujob_up 1\n", lambda: "{}")
     server.start()
     try:
         assert await fetch(session, ipaddress.ip_address(address), server.port) == b"gpujob_up 1\n"

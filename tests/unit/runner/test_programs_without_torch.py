@@ -51,8 +51,12 @@ TORCH = {
 @pytest.fixture
 def stand_in(tmp_path: Path) -> Path:
     """A folder with a torch and a deepspeed of a few lines, with the names that the reporter uses."""
-    folder = tmp_path / "site"
-    for name, text in TORCH.items():
+    return write_tree(tmp_path / "site", TORCH)
+
+
+def write_tree(folder: Path, files: dict[str, str]) -> Path:
+    """Writes files by their path below `folder`, which it returns."""
+    for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(textwrap.dedent(text))
     return folder

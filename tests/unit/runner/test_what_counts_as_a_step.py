@@ -255,6 +255,7 @@ def test_what_is_not_known_has_no_value() -> None:
         "data_wait_ratio",
         "first_step_timestamp_seconds",
         "last_step_timestamp_seconds",
+        "slowest_step_seconds",
         "progress_ratio",
         "remaining_seconds",
         "progress_timestamp_seconds",

@@ -222,6 +222,19 @@ class Retries(Shape):
     "1.2", and may go to another pool for it. It counts in `user`. When absent, it asks for what the job says."""
 
 
+class Stall(Shape):
+    """When a running job counts as one that stands still, and what follows. The clock stands while the program compiles, evaluates or
+    saves."""
+
+    after_seconds: Annotated[int, Field(ge=10, le=604800)] | None = None
+    """Seconds without a step; six times the job's slowest step, 90 to 900, when absent."""
+    first_step_seconds: Annotated[int, Field(ge=10, le=604800)] | None = None
+    """Seconds until the first step; 1800 when absent."""
+    action: Literal["Tell", "Restart", "Fail"] | None = None
+    """`Tell`: condition Stalled, an event and a metric say it, the job runs on. Restart: the attempt ends, and the next one goes on
+    from the checkpoint; it counts in retries.infrastructure. Fail: the job is Failed and gives its GPUs back. `Tell` when absent."""
+
+
 CHECKPOINTS: Final = "/checkpoint"
 """The folder of checkpoints where checkpoint.path does not say."""
 
@@ -296,6 +309,9 @@ class GPUJobSpec(Shape):
     """How often the job is tried again after an attempt failed. A new attempt is a new Job; pauses between them grow."""
     checkpoint: Checkpoint | None = None
     """Where checkpoints are kept. The program loads the last one when GPUJOB_ATTEMPT is above 1."""
+    stall: Stall | None = None
+    """What a running job that makes no step leads to. A job without it gets the condition Stalled as well, where its reporter counts
+    steps."""
     active_deadline_seconds: Annotated[int, Field(ge=1, le=2147483647)] | None = None
     """Seconds that the job may run, all attempts together, counted while all its pods run. Then the program gets SIGTERM and the
     job is Failed; without limit when absent."""

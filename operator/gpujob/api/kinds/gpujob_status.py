@@ -41,6 +41,8 @@ class PlacementStatus(Shape):
     current_price_per_hour: Annotated[str, Field(max_length=24)] | None = None
     """US dollars an hour at the prices of now, where they changed while the attempt runs: it goes on at pricePerHour, the next attempt
     is decided again."""
+    capacity_type: Annotated[str, Field(max_length=16)] | None = None
+    """Spot where the cloud can reclaim the nodes; absent otherwise."""
     price_source: Annotated[str, Field(max_length=256)] | None = None
     """The source of the price, with its date."""
     message: Annotated[str, Field(max_length=256)] | None = None
@@ -99,6 +101,8 @@ class Failures(Shape):
     """Failures of the program or of the job's spec."""
     infrastructure: int | None = None
     """Failures of nodes, devices and the network, evictions and preemptions."""
+    spot: int | None = None
+    """Attempts that ended because the cloud reclaimed spot nodes; retries do not count them."""
 
 
 class EndedAttempt(Shape):
@@ -123,7 +127,7 @@ class EndedAttempt(Shape):
     reason: Annotated[str, Field(max_length=64)]
     """Why it ended, one word."""
     blame: Annotated[str, Field(max_length=16)] | None = None
-    """User or Infrastructure if it failed: which of the two counts it is in."""
+    """User, Infrastructure or Spot if it failed: which count it is in."""
     message: Annotated[str, Field(max_length=256)] | None = None
     """Why it ended, in a sentence."""
 

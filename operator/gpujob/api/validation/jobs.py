@@ -236,7 +236,7 @@ RULES: Final = (*pods.RULES, *_OWN)
 """All rules that a GPUJob must keep."""
 
 
-FREE: Final = ("suspend", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
+FREE: Final = ("suspend", "stall", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
 """Fields that may change at any time: limits act on what runs."""
 
 

@@ -1,4 +1,4 @@
-"""Jobs that need a person, for alerts: those that failed lately, that wait, and that make no first step."""
+"""Jobs that need a person, for alerts: those that failed lately, that wait, that make no first step, and that stand still."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from gpujob.cluster.metrics.collector import AwaitedStep, FailedJob, WaitingJob
+from gpujob.cluster.metrics.collector import AwaitedStep, FailedJob, StalledJob, WaitingJob
 from gpujob.status.attempts.waits import read_time
 from gpujob.status.job.telemetry import Telemetry
 from gpujob.status.records.objects import JobRecord
@@ -59,6 +59,14 @@ def awaited_steps(
         serves = table(job.spec, "model").get("method") == Method.INFERENCE
         if not serves and not measured.counters.get("steps") and measured.last_step_at is None:
             yield AwaitedStep(job.namespace, job.name, _pool(job), since.timestamp())
+
+
+def stalled_jobs(jobs: Iterable[JobRecord]) -> Iterator[StalledJob]:
+    """The running jobs whose condition Stalled is True."""
+    for job in jobs:
+        held = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.STALLED)
+        if job.status.get("state") == State.RUNNING and any(c.get("status") == "True" for c in held):
+            yield StalledJob(job.namespace, job.name, _pool(job))
 
 
 def _pool(job: JobRecord) -> str:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gpujob.cluster.app.job_conditions import RECENT, awaited_steps, failed_jobs, waiting_jobs
+from gpujob.cluster.app.job_conditions import RECENT, awaited_steps, failed_jobs, stalled_jobs, waiting_jobs
 from gpujob.cluster.client.client import ApiClient
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.collector import JobView, PoolView, Snapshot
@@ -71,6 +71,7 @@ def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapsh
         failed=tuple(failed_jobs(jobs, wall)),
         waiting=tuple(waiting_jobs(jobs)),
         awaited=tuple(awaited_steps(jobs, lambda uid: work.telemetry.get(uid, SILENT), partial(_is_fresh, wall))),
+        stalled=tuple(stalled_jobs(jobs)),
         pools=[_pool(pool) for pool in pools],
         watch_age=watch_age,
         # A counter that first appears with its first event loses it, so each watched kind starts at 0.

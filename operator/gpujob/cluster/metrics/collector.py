@@ -104,6 +104,15 @@ class AwaitedStep:
 
 
 @dataclass(frozen=True, slots=True)
+class StalledJob:
+    """A running job that stands still."""
+
+    namespace: str
+    name: str
+    pool: str
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The operator's data at one moment."""
 
@@ -116,6 +125,7 @@ class Snapshot:
     failed: Sequence[FailedJob] = ()
     waiting: Sequence[WaitingJob] = ()
     awaited: Sequence[AwaitedStep] = ()
+    stalled: Sequence[StalledJob] = ()
     pools: Sequence[PoolView] = ()
     watch_age: Mapping[str, float] = field(default_factory=dict)
     relists: Mapping[str, int] = field(default_factory=dict)
@@ -249,6 +259,13 @@ def _of_alerts(seen: Snapshot) -> Iterator[Metric]:
     awaited = [((j.namespace, j.name, j.pool), j.since) for j in seen.awaited]
     text = "Unix time since when a job runs that has made no step."
     yield _gauge("gpujob_job_first_step_awaited_since_timestamp_seconds", text, labels, awaited)
+    stalled = [((j.namespace, j.name, j.pool), 1.0) for j in seen.stalled]
+    yield _gauge(
+        "gpujob_job_stalled",
+        "1 for a running job that makes no step for longer than spec.stall allows.",
+        labels,
+        stalled,
+    )
 
 
 Samples = Sequence[tuple[tuple[str, ...], float]]

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gpujob.status.attempts.standstill import TRAINING
+
 MOST_BYTES: Final = 512 * 1024
 """The longest report that is read; a reporter's own is about 3 KiB for each process, of which a pod has 64 at most."""
 
@@ -20,7 +22,7 @@ MOST_LINES: Final = 8192
 """The most lines of a report that are read; 64 processes write about 4,000."""
 
 MOST_SAMPLES: Final = 1024
-"""The most samples of a report that are read; 64 processes write less than 800 of them."""
+"""The most samples of a report that are read; 64 processes write less than 1,000 of them."""
 
 MOST: Final = 1e18
 """The largest credible number."""
@@ -36,6 +38,9 @@ SUMMED: Final = {"gpujob_samples_total": "samples", "gpujob_tokens_total": "toke
 
 WHOSE: Final = "gpujob_attempt_info"
 """The metric whose labels name the owner of the report."""
+
+PHASE: Final = "gpujob_phase"
+"""The metric whose label names what a process does."""
 
 READ: Final = frozenset(
     {
@@ -54,6 +59,9 @@ READ: Final = frozenset(
         "gpujob_first_step_timestamp_seconds",
         "gpujob_last_step_timestamp_seconds",
         "gpujob_on_device",
+        "gpujob_still_seconds",
+        "gpujob_slowest_step_seconds",
+        PHASE,
     }
 )
 """Names that are read."""
@@ -92,6 +100,12 @@ class Report:
     """Unix time in seconds."""
     on_device: bool | None = None
     """Whether every process uses memory on a GPU; False: one trains on the CPU."""
+    still: float | None = None
+    """Seconds in which no process made a step, fetched a batch or was in a phase."""
+    slowest_step: float | None = None
+    """Seconds of the longest of the last steps of any process, without phases."""
+    in_phase: bool = False
+    """Whether a process compiles, evaluates or saves."""
     whose: tuple[str, int] | None = None
     """The job's uid and the attempt."""
 
@@ -131,6 +145,9 @@ def read_report(body: bytes) -> Report:
         first_step_at=_most(found, "gpujob_first_step_timestamp_seconds", below=LATEST),
         last_step_at=_most(found, "gpujob_last_step_timestamp_seconds", below=LATEST),
         on_device=min(on_device) > 0 if on_device else None,
+        still=_least(found, "gpujob_still_seconds"),
+        slowest_step=_most(found, "gpujob_slowest_step_seconds"),
+        in_phase=any(_phase(labels) != TRAINING for name, labels in series if name == PHASE),
         whose=_whose([labels for name, labels in series if name == WHOSE]),
     )
 
@@ -196,6 +213,15 @@ def _most(found: Mapping[str, list[float]], name: str, below: float = MOST) -> f
     if values and max(values) > below:
         raise UnreadableReport(f"its {name} is above {below:g}")
     return max(values) if values else None
+
+
+def _least(found: Mapping[str, list[float]], name: str) -> float | None:
+    """The smallest value of any process."""
+    return min(found.get(name, ()), default=None)
+
+
+def _phase(labels: str) -> str:
+    return str(dict(_LABEL.findall(labels)).get("phase", TRAINING))
 
 
 def _whole(value: float | None) -> int | None:

@@ -12,10 +12,10 @@ import errno
 import ipaddress
 import zlib
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import structlog
@@ -24,14 +24,18 @@ from yarl import URL
 from gpujob.cluster.metrics.exposition import MOST_BYTES, Report, UnreadableReport, read_report
 from gpujob.cluster.metrics.window import SHORTEST, Window
 from gpujob.cluster.queue.work_queue import ControllerState
+from gpujob.cluster.telemetry.ranks import read_ranks
+from gpujob.lifecycle import stalls
 from gpujob.status.attempts import probe_runs, progress
 from gpujob.status.attempts.progress import Measured
+from gpujob.status.attempts.standstill import Ranks, RankSeen
 from gpujob.status.job import telemetry
 from gpujob.status.job.conditions import Claim
 from gpujob.status.job.telemetry import Telemetry
-from gpujob.status.records.objects import JobRecord, PodState
+from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.values.names import label_value
-from gpujob.values.vocabulary import Reason, State
+from gpujob.values.untrusted import tables
+from gpujob.values.vocabulary import ConditionType, Reason, State
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +68,10 @@ class Unreached(Exception):
     """No reply; the message gives the network error in a few words."""
 
 
+class Silent(Unreached):
+    """The connection was accepted, and nothing came: the process is stopped, or keeps Python's lock."""
+
+
 class Refused(Exception):
     """The pod exists and nothing listens on the port."""
 
@@ -76,6 +84,10 @@ class _Memory:
     window: Window = field(default_factory=Window)
     failing_since: float | None = None
     next_at: float = 0.0
+    read_at: float | None = None
+    """When the reporter last answered, by this process's monotonic clock."""
+    in_phase: bool = False
+    """Whether the program compiled, evaluated or saved then."""
     steps: float | None = None
     stepped_at: float | None = None
     """The time of the last step's first reading, as Unix time; None before the first."""
@@ -142,6 +154,7 @@ class Scraper:
                 self.results["Read"] += 1
             else:
                 self._fail(job, found)
+            await self._compare_ranks(session, job, child)
         except Exception as error:  # an error in one pod's report does not stop the others
             log.exception("report left out", job=f"{job.namespace}/{job.name}", error=repr(error))
             self.results["Error"] += 1
@@ -154,6 +167,8 @@ class Scraper:
         except Refused:
             return telemetry.port_refused(pod.name, port)
         except Unreached as error:
+            if isinstance(error, Silent):
+                self._stands_still(job)
             if pod.on_host_network:
                 return telemetry.blocked_on_its_node(pod.name, port, self._namespace, str(error))
             return telemetry.blocked(pod.name, port, label_value(job.name), self._namespace, str(error))
@@ -162,7 +177,7 @@ class Scraper:
 
     def _take(self, job: JobRecord, pod: PodState, report: Report) -> None:
         memory = self._memory.setdefault(job.uid, _Memory())
-        memory.failing_since = None
+        memory.failing_since, memory.read_at, memory.in_phase = None, self._work.clock(), report.in_phase
         memory.window.add(self._work.clock(), report.counters)
         now = self._work.wall()
         saved = None if report.checkpoint_at is None else datetime.fromtimestamp(int(report.checkpoint_at), UTC)
@@ -183,6 +198,8 @@ class Scraper:
             unsaved=report.unsaved,
             last_step_at=_last_step(memory, report, now.timestamp()),
             on_device=report.on_device,
+            still=report.still,
+            slowest_step=report.slowest_step,
         )
         self._note(job, Telemetry(measured, (telemetry.read(pod.name),)))
 
@@ -200,15 +217,63 @@ class Scraper:
             # A refused connection is reported at once, and often lasts until the first step; only silence is counted.
             memory.next_at = now + (SELDOM if reason is Reason.TELEMETRY_BLOCKED else 1) * self._every
 
+    def _stands_still(self, job: JobRecord) -> None:
+        """Counts on for a process that answered before, outside of a phase, and does not answer any more."""
+        memory, held = self._memory.get(job.uid), self._work.telemetry.get(job.uid, telemetry.SILENT)
+        measured, now = held.measured, self._work.clock()
+        if memory is None or memory.read_at is None or memory.in_phase or measured is None or measured.still is None:
+            return
+        still, memory.read_at = measured.still + now - memory.read_at, now
+        self._work.telemetry[job.uid] = replace(held, measured=replace(measured, at=self._work.wall(), still=still))
+
+    async def _compare_ranks(self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord) -> None:
+        """Reads all pods of a job that stands still: one that another pod's phase explains does not."""
+        held = self._work.telemetry.get(job.uid, telemetry.SILENT)
+        if held.measured is None or not stalls.is_near(job, held.measured) or probe_runs.is_trial(job.status):
+            return
+        pods = [pod for pod in self._work.book.pods(child) if pod.running and pod.port and pod.address]
+        found = await asyncio.gather(*(self._ranks_of(session, job, child, pod) for pod in pods))
+        seen = [each for ranks in found if not isinstance(ranks, str) for each in ranks[1]]
+        worlds = [ranks[0] for ranks in found if not isinstance(ranks, str)]
+        unread = [(pod.name, why) for pod, why in zip(pods, found, strict=True) if isinstance(why, str)]
+        ranks = Ranks(tuple(seen), max(worlds, default=1), tuple(unread))
+        still = min([held.measured.still or 0.0, *(each.still for each in seen)])
+        self._note(job, replace(held, measured=replace(held.measured, still=still, ranks=ranks)))
+
+    async def _ranks_of(
+        self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord, pod: PodState
+    ) -> tuple[int, list[RankSeen]] | str:
+        """(ranks of the whole job, ranks of the pod), or why they could not be read."""
+        port = pod.port or 0
+        try:
+            async with self._slots:
+                body = await fetch(session, pod_address(pod.address), port, "/ranks")
+            return read_ranks(body, pod, job.uid, child.attempt)
+        except Refused:
+            return f"has no reporter on port {port}"
+        except Silent:
+            return f"accepts connections on port {port} and does not answer: its process is stopped, or keeps Python's lock"
+        except Unreached as error:
+            return f"cannot be reached on port {port} ({error})"
+        except UnreadableReport as error:
+            return f"has no report of ranks on port {port} ({error})"
+
     def _note(self, job: JobRecord, seen: Telemetry) -> None:
         """Stores a reading; the job is reconciled only if that may be worth a write."""
         before = self._work.telemetry.get(job.uid, telemetry.SILENT)
         self._work.telemetry[job.uid] = seen
         trial = probe_runs.is_trial(job.status)
-        turned = [claim.reason for claim in before.claims] != [claim.reason for claim in seen.claims]
+        stalled = (seen.measured is not None and stalls.is_near(job, seen.measured)) or _is_stalled(job.status)
+        turned = stalled or [claim.reason for claim in before.claims] != [claim.reason for claim in seen.claims]
         if trial or turned or progress.is_worth_a_write(job.status, progress.members(job.status, seen.measured)):
             self._work.dirty.add(job.uid)
             self._work.book.mirror.changed.set()
+
+
+def _is_stalled(status: Mapping[str, Any]) -> bool:
+    """Whether the status says that the job stands still: each reading may end that."""
+    held = (c for c in tables(status, "conditions") if c.get("type") == ConditionType.STALLED)
+    return any(c.get("status") == "True" for c in held)
 
 
 def _last_step(memory: _Memory, report: Report, now: float) -> float | None:
@@ -224,7 +289,7 @@ def _last_step(memory: _Memory, report: Report, now: float) -> float | None:
 def reading_session() -> aiohttp.ClientSession:
     """A session that keeps nothing: no connection, no cookie, no proxy of the environment."""
     return aiohttp.ClientSession(
-        timeout=aiohttp.ClientTimeout(total=TIMEOUT),
+        timeout=aiohttp.ClientTimeout(total=TIMEOUT, sock_connect=TIMEOUT / 2),
         connector=aiohttp.TCPConnector(limit=AT_ONCE, force_close=True, use_dns_cache=False),
         cookie_jar=aiohttp.DummyCookieJar(),
         # A few bytes could become many.
@@ -250,10 +315,10 @@ def pod_address(text: str) -> Address:
     return host
 
 
-async def fetch(session: aiohttp.ClientSession, host: Address, port: int) -> bytes:
-    """The body that a reporter serves, of at most MOST_BYTES and one byte; raises Refused or Unreached."""
+async def fetch(session: aiohttp.ClientSession, host: Address, port: int, path: str = "/metrics") -> bytes:
+    """The body that a reporter serves at a path, of at most MOST_BYTES and one byte; raises Refused, Silent or Unreached."""
     try:
-        url = URL.build(scheme="http", host=str(host), port=port, path="/metrics")
+        url = URL.build(scheme="http", host=str(host), port=port, path=path)
         async with session.get(url, allow_redirects=False, headers={"Accept-Encoding": "identity"}) as answer:
             if answer.status != 200:
                 raise Unreached(f"HTTP status {answer.status}")
@@ -262,8 +327,10 @@ async def fetch(session: aiohttp.ClientSession, host: Address, port: int) -> byt
         if error.os_error.errno == errno.ECONNREFUSED:
             raise Refused from error
         raise Unreached(errno.errorcode.get(error.os_error.errno or 0, "no connection")) from error
+    except aiohttp.ConnectionTimeoutError:
+        raise Unreached(f"no connection within {TIMEOUT / 2:g} seconds") from None
     except TimeoutError:
-        raise Unreached(f"no reply within {TIMEOUT:g} seconds") from None
+        raise Silent(f"no reply within {TIMEOUT:g} seconds") from None
     except (aiohttp.ClientError, OSError) as error:
         raise Unreached(type(error).__name__) from error
 

@@ -20,7 +20,7 @@ from gpujob.status.attempts.waits import read_time
 from gpujob.status.observe.child import DISRUPTED, EXITED, KILLED, Observation, without_cause
 from gpujob.status.observe.memory import OUT_OF_MEMORY
 from gpujob.status.records.objects import ChildRecord, PodState
-from gpujob.values.vocabulary import Reason
+from gpujob.values.vocabulary import CapacityType, Reason
 
 OF_KUBELET, OF_TAINTS = "TerminationByKubelet", "DeletionByTaintManager"
 
@@ -56,6 +56,9 @@ OWN_LIMITS: Final = (
 )
 """The message of an eviction that enforces a limit of the pod itself: it happens on any node."""
 
+RECLAIMED: Final = frozenset({Reason.EVICTED, Reason.PREEMPTED, Reason.NODE_LOST, Reason.POD_DELETED})
+"""What the end of a spot node looks like: its pods are evicted, it shuts down, stops to answer, or is deleted with them."""
+
 PREFLIGHT: Final = frozenset({Reason.DEVICE_UNUSABLE, Reason.DEVICE_COUNT_MISMATCH})
 """Findings of the preflight about one node; the others are about the image or the job's spec."""
 
@@ -82,7 +85,15 @@ def failure_of(
         return Failure(Blame.USER, seen.reason, seen.message, fits=memory)
     # Who deletes a pod says nothing against its node, and a node that was deleted is not there.
     alike = {each.node for each in found if each.reason is found[0].reason is not Reason.POD_DELETED}
-    return replace(found[0], nodes=tuple(sorted(alike - {""})))
+    return on_spot(child, replace(found[0], nodes=tuple(sorted(alike - {""}))))
+
+
+def on_spot(child: ChildRecord, failure: Failure) -> Failure:
+    """A failure by which the cloud may have reclaimed a spot node is in no count of retries, and says nothing against the node."""
+    if child.hint.placement.get("capacityType") != CapacityType.SPOT or failure.reason not in RECLAIMED:
+        return failure
+    message = f"{failure.message}; pool {child.hint.placement.get('pool')} is Spot, retries do not count it"
+    return replace(failure, blame=Blame.SPOT, message=message, node="", nodes=())
 
 
 def lost_with_node(pods: Iterable[PodState], ready: Mapping[str, bool]) -> list[PodState]:
@@ -163,11 +174,11 @@ def _fails_by_itself(pod: PodState) -> bool:
     """Whether a program failed without a request to end. Launchers end on SIGTERM with exit code 1 (torchrun)."""
     if not pod.exit_code or pod.reason == OUT_OF_MEMORY or pod.ran_out is not None:
         return bool(pod.exit_code)
-    deleted, ended = _deleted_at(pod), read_time(pod.ended)
+    deleted, ended = deleted_at(pod), read_time(pod.ended)
     return pod.exit_code not in KILLED and not (deleted and ended and deleted <= ended)
 
 
-def _deleted_at(pod: PodState) -> datetime | None:
+def deleted_at(pod: PodState) -> datetime | None:
     """When the deletion of a pod was requested; None without one."""
     end = read_time(pod.gone_at)
     return end - timedelta(seconds=pod.grace) if end else None
@@ -179,5 +190,5 @@ def _lost_a_peer(failed: Sequence[PodState], pods: Sequence[PodState]) -> bool:
     if any(pod.ran_out is not None or pod.reason == OUT_OF_MEMORY for pod in failed):
         return False
     ends = [read_time(pod.ended) for pod in failed]
-    deletions = [time for pod in pods if pod not in failed and (time := _deleted_at(pod))]
+    deletions = [time for pod in pods if pod not in failed and (time := deleted_at(pod))]
     return bool(deletions) and all(end is not None and min(deletions) < end for end in ends)

@@ -10,12 +10,14 @@ from gpujob.values.vocabulary import Reason
 
 @unique
 class Blame(StrEnum):
-    """Which of the two counts of retries a failure belongs to."""
+    """Which count a failure belongs to; retries bound the first two."""
 
     USER = "User"
     """The program, its image or the job's spec: the same failure is likely anywhere."""
     INFRASTRUCTURE = "Infrastructure"
     """A node, a device, the network, or a preemption: the job can continue elsewhere."""
+    SPOT = "Spot"
+    """The cloud reclaimed spot nodes: counted, and bounded by pauses alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from itertools import chain
 
+from gpujob.lifecycle import stalls
 from gpujob.lifecycle.actions import Action, DeleteChild, DeleteJob, Nothing
 from gpujob.lifecycle.attempts import has_failed
 from gpujob.lifecycle.children import TERMINAL, pods_of, superfluous
 from gpujob.lifecycle.failures.causes import lost_with_node
 from gpujob.lifecycle.failures.start_failures import start_failure
 from gpujob.lifecycle.limits import seconds_to_live
+from gpujob.lifecycle.stalls import StallAction
 from gpujob.lifecycle.steps.evaluation import Evaluation
+from gpujob.lifecycle.steps.outliving import is_outlived
 from gpujob.lifecycle.steps.reporting import report
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.untrusted import tables
@@ -43,22 +46,27 @@ def after_the_end(evaluation: Evaluation) -> Action:
 
 
 def _has_to_go(evaluation: Evaluation, child: ChildRecord) -> bool:
-    """Whether a job has ended while this child runs: at its deadline, or with an attempt that cannot end by itself."""
+    """Whether a job has ended while this child runs: at its deadline, or with an attempt that stands still, whose programs have ended,
+    or that cannot end by itself."""
     job, pods = evaluation.job, evaluation.pods
     if child.ended or child.leaving:
         return False
-    if job.spec.get("activeDeadlineSeconds") is not None and _failed_by_deadline(job):
+    if job.spec.get("activeDeadlineSeconds") is not None and _failed_with(job, Reason.DEADLINE_EXCEEDED):
+        return True
+    if is_outlived(child, pods):
         return True
     if not has_failed(job, child.attempt):
         return False
+    if stalls.action_of(job) is not StallAction.TELL and _failed_with(job, Reason.STALLED):
+        return True
     stuck = start_failure(pods, 0.0) is not None and not any(pod.started for pod in pods)
     return stuck or bool(lost_with_node(pods, evaluation.view.nodes_ready))
 
 
-def _failed_by_deadline(job: JobRecord) -> bool:
-    """Whether the status says that the job failed at its deadline."""
+def _failed_with(job: JobRecord, reason: Reason) -> bool:
+    """Whether the status says that the job failed for this reason."""
     failed = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.FAILED)
-    return any(c.get("reason") == Reason.DEADLINE_EXCEEDED for c in failed)
+    return any(c.get("reason") == reason for c in failed)
 
 
 def _is_forged_end(evaluation: Evaluation, child: ChildRecord) -> bool:

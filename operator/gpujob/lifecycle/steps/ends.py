@@ -10,6 +10,7 @@ from gpujob.lifecycle.attempts import (
     end_attempt,
     ended_at,
     failures,
+    failures_in_a_row,
     is_final,
     is_too_late,
     larger_memory,
@@ -46,7 +47,6 @@ def try_again(evaluation: Evaluation, child: ChildRecord, failure: Failure) -> A
     """The end of an attempt that failed; another one follows after a pause."""
     job, server = evaluation.job, evaluation.now.server
     members = with_failure(job, failure.blame, evaluation.now.text)
-    number = members["failures"][failure.blame.value.lower()]
     members["checkpoint"] = progress.after_failure(job.status, evaluation.view.telemetry.measured)
     if failure.fits and (memory := larger_memory(job, failure.fits)):
         members["gpuMemory"] = memory
@@ -56,6 +56,9 @@ def try_again(evaluation: Evaluation, child: ChildRecord, failure: Failure) -> A
             job.status, failure.nodes, child.attempt, failure.reason, server, seconds
         )
     ended = waits.read_time(ended_at(child, evaluation.now.text)) or server
+    began = waits.read_time(job.status.get("startTime"))
+    ran = max(0.0, (ended - began).total_seconds()) if began else 0.0
+    number = failures_in_a_row(job, failure.blame, ran, evaluation.timings)
     until = waits.write_time(max(server, ended + timedelta(seconds=pause(number, evaluation.timings))))
     return end(evaluation, child, endings.failed(failure, members, until, child.attempt + 1))
 

@@ -7,6 +7,7 @@ from gpujob.lifecycle.attempts import may_retry
 from gpujob.lifecycle.failures.causes import failure_of, lost_with_node
 from gpujob.lifecycle.failures.device_faults import DeviceFault, device_faults
 from gpujob.lifecycle.failures.failure import Blame, Failure
+from gpujob.lifecycle.failures.interruptions import interruption
 from gpujob.lifecycle.failures.start_failures import start_failure
 from gpujob.lifecycle.steps import ends
 from gpujob.lifecycle.steps.evaluation import Evaluation
@@ -19,7 +20,10 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
     """The child Job has ended: the end of the job, or of a failed attempt that another one follows."""
     job, seen = evaluation.job, evaluation.observe(child)
     if child.ended != "Failed":
-        return ends.finish(evaluation, child, seen)
+        cut_short = _interruption(evaluation, child)
+        if cut_short is None or not follows or job.leaving:
+            return ends.finish(evaluation, child, seen)
+        return ends.fail(evaluation, child, cut_short)
     if _awaits_failed_pod(evaluation, child):
         return Nothing()
     failure = failure_of(child, evaluation.pods, seen, _faults(evaluation, child))
@@ -50,6 +54,30 @@ def moved_by_loss(evaluation: Evaluation, child: ChildRecord) -> Action | None:
     if not lost or not _is_tried_again(evaluation, child):
         return None
     return ends.fail(evaluation, child, failure_of(child, lost, evaluation.observe(child)))
+
+
+def ended_by_interruption(evaluation: Evaluation, child: ChildRecord) -> Action | None:
+    """The end of a gang of which a pod ended on request with exit code 0, while the others wait for it without an end."""
+    failure = _interruption(evaluation, child)
+    if (
+        failure is None
+        or not _is_tried_again(evaluation, child)
+        or any(pod.leaving and pod.running for pod in evaluation.pods)
+    ):
+        return None
+    since = evaluation.sightings.interrupted[1]
+    left = since + evaluation.timings.interrupted - evaluation.now.elapsed
+    evaluation.requeue(left)
+    return ends.fail(evaluation, child, failure) if left <= 0 else None
+
+
+def _interruption(evaluation: Evaluation, child: ChildRecord) -> Failure | None:
+    """What it is that a pod was asked to end before its program ended: now, or when this process last saw that pod."""
+    found, held = interruption(child, evaluation.pods), evaluation.sightings.interrupted
+    if held[0] == child.uid:
+        return held[2]
+    evaluation.see(interrupted=(child.uid, evaluation.now.elapsed, found) if found else ("", 0.0, None))
+    return found
 
 
 def ended_by_start(evaluation: Evaluation, child: ChildRecord) -> Action | None:

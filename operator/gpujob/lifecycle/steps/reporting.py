@@ -11,8 +11,10 @@ from gpujob.lifecycle import endings
 from gpujob.lifecycle.actions import Action, Finish, Nothing, Numbers, WriteStatus
 from gpujob.lifecycle.attempts import with_entry
 from gpujob.lifecycle.limits import nearest_limit
+from gpujob.lifecycle.stalls import Stall
 from gpujob.lifecycle.steps import ends
 from gpujob.lifecycle.steps.evaluation import Evaluation
+from gpujob.lifecycle.steps.stalling import with_stall
 from gpujob.lifecycle.steps.waiting import Unbound
 from gpujob.status.attempts import progress
 from gpujob.status.job import job_status, telemetry
@@ -23,9 +25,14 @@ from gpujob.values.vocabulary import Reason, State
 
 
 def report(
-    evaluation: Evaluation, child: ChildRecord, bare: Arriving | None = None, unbound: Unbound | None = None
+    evaluation: Evaluation,
+    child: ChildRecord,
+    bare: Arriving | None = None,
+    unbound: Unbound | None = None,
+    stalled: Stall | None = None,
 ) -> Action:
-    """The status that the child and its pods show; `bare`: the new node without devices that they wait for."""
+    """The status that the child and its pods show; `bare`: the new node without devices that they wait for; `stalled`: why they
+    make no step."""
     job, view, seen = evaluation.job, evaluation.view, evaluation.observe(child)
     if unbound and seen.stuck and seen.state is State.PLACED:
         seen = held_in_vain(seen, unbound.until)
@@ -33,6 +40,7 @@ def report(
     if _is_reported_later(evaluation, child, seen):
         return Nothing()
     status = job_status.placed(job, child, seen, evaluation.now.text, view.telemetry, view.price_now)
+    status = with_stall(evaluation, status, stalled) if seen.state is State.RUNNING else status
     if not child.leaving and (limited := _limited(evaluation, child, status)) is not None:
         return limited
     numbers = _numbers(evaluation, status) if seen.state is State.RUNNING else Numbers.SAME

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.actions import Action, CreateService, DeleteChild, EndProbe, GiveBack, Nothing, WriteStatus
 from gpujob.lifecycle.attempts import gone, is_retired
-from gpujob.lifecycle.steps import ends, failing, waiting
+from gpujob.lifecycle.steps import ends, failing, stalling, waiting
 from gpujob.lifecycle.steps.evaluation import Evaluation
+from gpujob.lifecycle.steps.outliving import ended_by_program
 from gpujob.lifecycle.steps.probing import probe_result
 from gpujob.lifecycle.steps.reporting import report
 from gpujob.status.attempts import probe_runs
 from gpujob.status.observe.child import observe
 from gpujob.status.records.objects import ChildRecord
 from gpujob.values.vocabulary import Reason
+
+ENDS: Final = (
+    failing.moved_by_fault,
+    failing.moved_by_loss,
+    failing.ended_by_interruption,
+    failing.ended_by_start,
+    ended_by_program,
+)
+"""How an attempt ends while its child Job lives: the first that applies."""
 
 
 def with_child(evaluation: Evaluation, child: ChildRecord) -> Action:
@@ -40,9 +52,12 @@ def with_child(evaluation: Evaluation, child: ChildRecord) -> Action:
 
 
 def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
-    for step in (failing.moved_by_fault, failing.moved_by_loss, failing.ended_by_start):
+    for step in ENDS:
         if (moved := step(evaluation, child)) is not None:
             return moved
+    found = stalling.stall(evaluation, child)
+    if found is not None and (stalled := stalling.ended_by_stall(evaluation, child, found)) is not None:
+        return stalled
     job, timings, now = evaluation.job, evaluation.timings, evaluation.now.server
     awaited = waiting.awaited_nodes(evaluation, child)
     if awaited and awaited.seconds_left <= 0:
@@ -54,7 +69,7 @@ def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
         return GiveBack(child, ends.end(evaluation, child, ending).status)
     if not job.leaving and waiting.lost_service(evaluation):
         return CreateService(child)
-    return report(evaluation, child, awaited.bare if awaited else None, unbound)
+    return report(evaluation, child, awaited.bare if awaited else None, unbound, found)
 
 
 def _leaving(evaluation: Evaluation, child: ChildRecord) -> Action:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from gpujob.status.attempts.standstill import Ranks
 from gpujob.status.attempts.waits import read_time, write_time
 from gpujob.values.untrusted import table, whole_number
 
@@ -55,6 +56,12 @@ class Measured:
     """Unix time in seconds."""
     on_device: bool | None = None
     """Whether it trains on GPUs; False: on the CPU."""
+    still: float | None = None
+    """Seconds in which no rank made a step, fetched a batch or was in a phase; None where the reporter does not say."""
+    slowest_step: float | None = None
+    """Seconds of the longest of the last steps."""
+    ranks: Ranks = field(default_factory=Ranks)
+    """All ranks, where the job stands still."""
 
 
 def members(held: Mapping[str, Any], measured: Measured | None, *, done: bool = False) -> dict[str, Any]:

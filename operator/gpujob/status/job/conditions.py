@@ -124,6 +124,11 @@ def of_loss(reason: Reason, message: str) -> tuple[Claim, ...]:
     )
 
 
+def without_stall() -> Claim:
+    """What does not run does not stand still: the condition goes."""
+    return Claim(ConditionType.STALLED, False, Reason.ENDED, "nothing runs", quiet=True)
+
+
 def merged(
     held: Sequence[Mapping[str, Any]], claims: Iterable[Claim], generation: int, now: str
 ) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from gpujob.status.observe.child import Observation, with_other_price
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.quantity import exact_dollars
 from gpujob.values.untrusted import table, tables, whole_number
-from gpujob.values.vocabulary import ConditionType, PreflightMode, Reason, State, Verdict
+from gpujob.values.vocabulary import CapacityType, ConditionType, PreflightMode, Reason, State, Verdict
 
 CANDIDATES: Final = 5
 """The number of nearest candidates in the status of a job without a child; `kubectl gpujob plan` shows all."""
@@ -184,7 +184,7 @@ def expired(
     job: JobRecord, status: Mapping[str, Any], reason: Reason, message: str, child_name: str, now: str
 ) -> dict[str, Any]:
     """The last status of a job that reached a limit: `status` with its end. It names the last attempt's child, which has to go."""
-    claims = conditions.of_loss(reason, message)
+    claims = (*conditions.of_loss(reason, message), conditions.without_stall())
     ended = dict(status) | {
         "state": State.FAILED.value,
         "observedGeneration": job.generation,
@@ -243,6 +243,8 @@ def with_cost(job: JobRecord, status: dict[str, Any], now: str) -> dict[str, Any
 
 def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
     """The common part of every status; cost and checkpoint outlive their attempt."""
+    if state is not State.RUNNING:
+        claims = (*claims, conditions.without_stall())
     return {
         "state": state.value,
         "observedGeneration": job.generation,
@@ -265,6 +267,8 @@ def _placement(decision: Decision) -> dict[str, Any]:
     chosen = decision_json.chosen(decision) or {}
     chosen.pop("memoryPerGPU", None)
     chosen["provision"] = chosen.get("provision") or None
+    spot = decision.choice is not None and decision.choice.candidate.pool.capacity_type is CapacityType.SPOT
+    chosen["capacityType"] = CapacityType.SPOT.value if spot else None
     return without_blanks(chosen | {"digest": decision.digest})
 
 

@@ -86,6 +86,13 @@ def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) 
     return replace(seen, checked=checked)
 
 
+def ended_pods(child: ChildRecord, pods: Sequence[PodState]) -> Observation:
+    """What programs that ended show, whatever else runs in their pods: as if Kubernetes called those that failed Failed."""
+    failed = [replace(pod, phase="Failed") if pod.exit_code else pod for pod in pods]
+    reason, message = _why_failed(child, failed)
+    return Observation(State.FAILED, reason, message)
+
+
 def waits_for_devices(bare: Arriving) -> Observation:
     """The state while a new node exists without its devices."""
     reason = Reason.WAITING_FOR_DEVICES

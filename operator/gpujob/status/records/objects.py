@@ -147,6 +147,8 @@ class PodState:
     """Its deletionTimestamp: the end of the grace that it gets; empty without a deletion."""
     grace: int = 0
     """Seconds of that grace."""
+    others: tuple[str, ...] = ()
+    """Its other ordinary containers that run: something injected them."""
     ended: str = ""
     """When its container ended, by its node's clock (RFC 3339); empty before."""
     unhealthy: tuple[str, ...] = ()

@@ -32,6 +32,9 @@ LONGEST_GRACE: Final = 86400
 MOST_UNHEALTHY: Final = 8
 """Devices of a pod that are reported as Unhealthy."""
 
+MOST_OTHERS: Final = 8
+"""Containers beside the program that are named."""
+
 
 def read_job(raw: Mapping[str, Any]) -> JobRecord:
     """The record of a GPUJob object."""
@@ -160,11 +163,18 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         check=read_check(status),
         gone_at=str(metadata.get("deletionTimestamp") or "")[:32],
         grace=min(whole_number(metadata.get("deletionGracePeriodSeconds")) or 0, LONGEST_GRACE),
+        others=tuple(_running_beside(containers, train)),
         ended=str(ended.get("finishedAt") or "")[:32],
         unhealthy=tuple(_unhealthy(containers)),
         ran_out=read_ran_out(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
         missed=read_missed(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
     )
+
+
+def _running_beside(containers: Iterable[Mapping[str, Any]], train: Mapping[str, Any]) -> list[str]:
+    """The names of the containers that run beside the program's own."""
+    others = (c for c in containers if c is not train and "running" in table(c, "state"))
+    return sorted(one_line(str(c.get("name"))[:63]) for c in others)[:MOST_OTHERS]
 
 
 def _unhealthy(containers: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -1,0 +1,66 @@
+"""A running job that makes no step: its condition, and the end of the attempt where spec.stall asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpujob.lifecycle import stalls
+from gpujob.lifecycle.actions import Action
+from gpujob.lifecycle.failures.failure import Blame, Failure
+from gpujob.lifecycle.stalls import Stall, StallAction
+from gpujob.lifecycle.steps import ends
+from gpujob.lifecycle.steps.evaluation import Evaluation
+from gpujob.status.attempts import probe_runs
+from gpujob.status.job import conditions
+from gpujob.status.job.conditions import Claim
+from gpujob.status.observe.child import Observation
+from gpujob.status.records.objects import ChildRecord
+from gpujob.values.untrusted import tables
+from gpujob.values.vocabulary import ConditionType, Reason, State
+
+
+def stall(evaluation: Evaluation, child: ChildRecord) -> Stall | None:
+    """Why the attempt stands still, once this was seen for longer than two readings: a process that was frozen as a whole shows
+    one long pause when it goes on."""
+    job, runs = evaluation.job, evaluation.observe(child).state is State.RUNNING
+    counts = runs and not job.leaving and probe_runs.steps_of(child) is None and job.status.get("jobName") == child.name
+    found = stalls.stall_of(job, evaluation.view.telemetry, evaluation.now.server) if counts else None
+    if found is None:
+        evaluation.see(stalled=("", 0.0))
+        return None
+    return found if evaluation.seconds_left("stalled", child, evaluation.timings.stall_confirmed) <= 0 else None
+
+
+def ended_by_stall(evaluation: Evaluation, child: ChildRecord, found: Stall) -> Action | None:
+    """The end of an attempt that stands still, or of its job; None where the job runs on."""
+    action = stalls.action_of(evaluation.job)
+    if action is StallAction.TELL:
+        return None
+    # No node is left out: which one keeps the others waiting is a guess, and a ring of devices may have no one at fault.
+    failure = Failure(Blame.INFRASTRUCTURE, Reason.STALLED, found.message)
+    if action is StallAction.RESTART:
+        return ends.fail(evaluation, child, failure)
+    seen = Observation(State.FAILED, failure.reason, failure.message, ended=evaluation.now.text)
+    return ends.finish(evaluation, child, seen, failure.blame.value)
+
+
+def with_stall(evaluation: Evaluation, status: dict[str, Any], found: Stall | None) -> dict[str, Any]:
+    """The status with the condition Stalled, where the job stands still or does not any more."""
+    claim = _claim(evaluation, status, found)
+    if claim is None:
+        return status
+    held = tables(status, "conditions")
+    return status | {"conditions": conditions.merged(held, (claim,), evaluation.job.generation, evaluation.now.text)}
+
+
+def _claim(evaluation: Evaluation, status: Mapping[str, Any], found: Stall | None) -> Claim | None:
+    if found is not None:
+        message = f"{found.message}; the job runs on, spec.stall.action: Restart or Fail would end the attempt"
+        return Claim(ConditionType.STALLED, True, Reason.STALLED, message)
+    held = any(
+        c.get("type") == ConditionType.STALLED and c.get("status") == "True" for c in tables(status, "conditions")
+    )
+    telemetry, now = evaluation.view.telemetry, evaluation.now.server
+    works = stalls.is_fresh(telemetry.measured, now) and stalls.stall_of(evaluation.job, telemetry, now) is None
+    return Claim(ConditionType.STALLED, False, Reason.STEPS_GO_ON, "the job works again") if held and works else None
