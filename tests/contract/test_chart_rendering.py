@@ -464,7 +464,7 @@ OPERATOR_MAY = {
     ("resource.k8s.io", "deviceclasses"): {"list", "watch"},
     ("resource.k8s.io", "devicetaintrules"): {"list", "watch"},
     ("resource.k8s.io", "resourceclaims"): {"list", "watch"},
-    ("resource.k8s.io", "resourceclaimtemplates"): {"create", "get"},
+    ("resource.k8s.io", "resourceclaimtemplates"): {"create", "delete", "get"},
     ("resource.k8s.io", "resourceslices"): {"list", "watch"},
 }
 

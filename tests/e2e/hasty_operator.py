@@ -20,7 +20,7 @@ from gpujob.lifecycle.timings import Timings as JobTimings
 
 LEASE = LeaseTimings(duration=5, deadline=3.5, renew_every=1.5, retry_every=0.7)
 WATCHING = Timings(silence=22.0)
-TIMINGS = JobTimings(runner_unused=8.0, forged_end=4.0)
+TIMINGS = JobTimings(runner_unused=8.0, forged_end=4.0, prices=1.0, orphans=2.0)
 POOLS_EVERY = 4.0
 
 log = structlog.get_logger(__name__)

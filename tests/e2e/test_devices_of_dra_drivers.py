@@ -100,6 +100,26 @@ def test_a_gang_gets_a_claim_for_each_pod(
     crew.until("after", "Running")
 
 
+def test_a_deletion_that_orphans_leaves_no_template(
+    hasty: OperatorProcess, api: ApiServer, drivers: Drivers, crew: Team
+) -> None:
+    """The API server takes the owner from all children: nothing of them ends by itself."""
+    node = drivers.node("orphans")
+    drivers.device_class(NVIDIA, WHOLE)
+    drivers.publish(node, NVIDIA, *(device(f"h100-{index}", H100) for index in range(2)))
+    crew.submit("left", gpusPerNode=2)
+    crew.until("left", "Running")
+    (template,) = api.items(TEMPLATES.format(crew.namespace))
+    # One of a user, which only has the labels, is none of the operator's.
+    body = {**template, "metadata": {"name": "mine", "labels": {"app": "mine"}}}
+    api.create(TEMPLATES.format(crew.namespace), body)
+    api.delete(crew.path, "left", "Orphan")
+    left = lambda: [each["metadata"]["name"] for each in api.items(TEMPLATES.format(crew.namespace))]  # noqa: E731
+    until("the template deleted", lambda: left() == ["mine"])
+    until("nothing left", lambda: not crew.pods() and not crew.jobs() and not api.items(CLAIMS.format(crew.namespace)))
+    api.delete(TEMPLATES.format(crew.namespace), "mine")
+
+
 def test_the_name_of_a_class_is_all_that_a_pod_needs(
     operator: OperatorProcess, api: ApiServer, drivers: Drivers, crew: Team
 ) -> None:

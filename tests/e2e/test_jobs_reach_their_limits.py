@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import subprocess
+import sys
+import time
+from datetime import datetime
+from decimal import Decimal
+
 import pytest
 
-from tests.e2e.api_server import ApiServer
-from tests.e2e.cluster import eventually
+from tests.e2e.api_server import GPUPOOLS, ApiServer, AuditLog
+from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.conftest import Fleet
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.team import Team
@@ -72,3 +80,88 @@ def test_a_deleted_job_leaves_nothing(
     until_nothing_is_left(team, uid, timeout=60)
     team.until("gang", "Running", timeout=60)
     assert {job["metadata"]["ownerReferences"][0]["uid"] for job in team.jobs()} == {other}
+
+
+def test_what_a_suspended_job_has_spent_is_said_and_its_program_gets_its_grace(
+    operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
+) -> None:
+    fleet(h100=1)
+    began = audit.now()
+    uid = team.submit("job", gpusPerNode=8, terminationGracePeriodSeconds=77, placement={"budget": "0.03"})
+    team.until("job", "Running")
+    (pod,) = team.pods(uid)
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 77
+    status = team.until("job", "Suspended")
+    (attempt,) = status["attempts"]
+    spent = status["cost"]["accrued"]
+    assert (attempt["reason"], attempt["cost"]) == ("BudgetExceeded", spent)
+    assert Decimal("0.03") <= Decimal(spent) < Decimal("0.06")
+    said = f"the job has cost ${Decimal(spent):.2f}, all attempts together, and placement.budget is $0.03; raise it and the job goes on"
+    assert team.condition("job", "Suspended")["message"] == said
+    assert [reason for reason in team.told("job") if reason == "BudgetExceeded"] == ["BudgetExceeded"]
+    until_nothing_is_left(team, uid)
+    # The garbage collector ends the pod with the grace of its spec: the operator deletes no pod, and so shortens none.
+    assert "pods" not in audit.writes(began, team.namespace)
+    # A budget below what was spent resumes nothing.
+    team.change("job", placement={"budget": spent})
+    with pytest.raises(TimeoutError):
+        team.until("job", "Running", timeout=5)
+
+
+def test_a_price_that_changes_while_a_job_runs_is_said_and_not_applied_backwards(
+    hasty: OperatorProcess, cluster: Cluster, api: ApiServer, fleet: Fleet, team: Team
+) -> None:
+    (node,) = fleet(h100=1)
+    named = {"matchLabels": {"kubernetes.io/hostname": node}}
+    pool = {
+        "nodeSelector": named,
+        "price": {"perGPUHour": "90.00"},
+        "accelerator": "H100-SXM",
+        "resourceName": "nvidia.com/gpu",
+    }
+    body = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUPool", "metadata": {"name": "priced"}, "spec": pool}
+    api.create(GPUPOOLS, body)
+    try:
+        team.submit("job", gpusPerNode=8, profile="llm", placement={"pools": {"allow": ["priced"]}})
+        assert team.until("job", "Running")["placement"]["pricePerHour"] == "720.00"
+        api.patch(GPUPOOLS, "priced", {"spec": {"price": {"perGPUHour": "9000.00"}}})
+
+        def repriced() -> str:
+            # Any change of the job makes the operator look again; else it does every five minutes.
+            api.patch(team.path, "job", {"metadata": {"annotations": {"looked": str(time.monotonic())}}})
+            return str(team.status("job")["placement"].get("currentPricePerHour", ""))
+
+        eventually(lambda: repriced() == "72000.00", 30, what="the price of now", every=1.0)
+        assert team.status("job")["placement"]["pricePerHour"] == "720.00"
+        assert team.condition("job", "Running")["message"].endswith(
+            "pool priced costs $72000.00 an hour now, this attempt goes on at $720.00"
+        )
+        team.change("job", suspend=True)
+        eventually(lambda: team.status("job").get("attempts"), 30, what="the end of the attempt")
+        (first,) = team.status("job")["attempts"]
+        seconds = (datetime.fromisoformat(first["to"]) - datetime.fromisoformat(first["from"])).total_seconds()
+        assert Decimal(first["cost"]) == Decimal(720) * Decimal(seconds) / 3600
+        team.change("job", suspend=False)
+        second = team.until("job", "Running", timeout=60)["placement"]
+        assert (second["pricePerHour"], second.get("currentPricePerHour")) == ("72000.00", None)
+        team.change("job", suspend=True)
+        eventually(lambda: len(team.status("job").get("attempts", [])) == 2, 30, what="the end of the second attempt")
+        costs = [Decimal(each["cost"]) for each in team.status("job")["attempts"]]
+        by = gpujob(
+            cluster, "cost", "--by", "namespace,profile,pool", "--since", "30d", "-o", "csv", "-n", team.namespace
+        )
+        (row,) = csv.DictReader(io.StringIO(by))
+        assert (row["namespace"], row["profile"], row["pool"], row["jobs"]) == (team.namespace, "llm", "priced", "1")
+        assert (Decimal(row["cost"]), row["unpricedGPUHours"]) == (sum(costs), "0.00")
+        elsewhere = gpujob(cluster, "cost", "--by", "pool", "--since", "1m", "-o", "csv", "-n", "default")
+        assert elsewhere.splitlines() == ["pool,jobs,gpuHours,cost,unpricedGPUHours"]
+    finally:
+        team.clear()
+        api.delete(GPUPOOLS, "priced")
+
+
+def gpujob(cluster: Cluster, *arguments: str) -> str:
+    command = [sys.executable, "-m", "gpujob.cli.main", *arguments]
+    done = subprocess.run(command, env=cluster.environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -149,4 +149,13 @@ def take_the_name_of_a_claim_template(api: ApiServer, team: Team) -> None:
     drivers.publish(drivers.node("claims"), NVIDIA, device("gpu-0", A100))
     team.until("claim-taken", "Misconfigured")
     assert team.condition("claim-taken", "Placed")["reason"] == "NameConflict"
+    orphan_a_claim_template(api, team)
     drivers.clear()
+
+
+def orphan_a_claim_template(api: ApiServer, team: Team) -> None:
+    """A job whose pods claim devices, deleted so that the API server leaves its children."""
+    team.submit("orphaned", placement={"accelerators": {"allow": ["A100-80GB"]}})
+    team.until("orphaned", "Running")
+    api.delete(team.path, "orphaned", "Orphan")
+    eventually(lambda: len(api.items(TEMPLATES.format(team.namespace))) == 1, 60, what="its template deleted")

@@ -104,6 +104,9 @@ checkpoint_step
 checkpoint_timestamp_seconds
 checkpoint_save_seconds
 unsaved_steps
+still_seconds
+slowest_step_seconds
+phase
 device_memory_allocated_bytes
 device_memory_reserved_bytes
 device_memory_peak_bytes

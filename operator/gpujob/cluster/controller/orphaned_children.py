@@ -1,4 +1,5 @@
-"""Deletes child Jobs and Services that `kubectl delete gpujob --cascade=orphan` left behind: nothing else ends their pods.
+"""Deletes child Jobs, Services and ResourceClaimTemplates that `kubectl delete gpujob --cascade=orphan` left behind: nothing else
+ends their pods.
 
 Their names are made from the GPUJob's uid, so an object that only has its labels is never taken for one.
 """
@@ -70,6 +71,9 @@ class OrphanedChildren:
         what = f"{orphan.resource.plural} {orphan.namespace}/{orphan.name}"
         try:
             if not await self._writer.has_job(orphan.namespace, orphan.job_name, orphan.job_uid):
+                if orphan.resource is JOBS:
+                    # It is not watched. The Job goes last: it is what another look would find again.
+                    await self._writer.delete_orphaned_template(orphan.namespace, orphan.name, orphan.job_uid)
                 await self._writer.delete_orphan(orphan.resource, orphan.namespace, orphan.name, orphan.uid)
                 log.info("orphaned child deleted", job=f"{orphan.namespace}/{orphan.job_name}", child=what)
         except (ApiError, NotLeader) as error:

@@ -16,6 +16,7 @@ import structlog
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import (
     CONFIG_MAPS,
+    DRA_VERSIONS,
     EVENTS,
     GPUJOBS,
     GPUPOOLS,
@@ -208,6 +209,17 @@ class Writer:
         except (NotFound, Conflict):
             answer = None
         self._mirror.note_deleted(resource.plural, namespace, name, uid, answer)
+
+    async def delete_orphaned_template(self, namespace: str, name: str, job_uid: str) -> None:
+        """Deletes the ResourceClaimTemplate of an attempt, if it has one and nothing owns that."""
+        self._check()
+        for version in DRA_VERSIONS:
+            path = Resource("resource.k8s.io", version, "resourceclaimtemplates").path(namespace, name)
+            with contextlib.suppress(NotFound, Conflict):
+                metadata = table(await self._client.get(path), "metadata")
+                if not metadata.get("ownerReferences") and table(metadata, "labels").get(Label.JOB_UID) == job_uid:
+                    await self._client.delete(path, uid=str(metadata.get("uid")))
+                return
 
     async def find_child(self, job: JobRecord, name: str) -> Any:
         """The child Job in the API server itself (not the cache); None if it is gone or another's."""
