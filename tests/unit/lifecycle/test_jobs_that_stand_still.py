@@ -23,7 +23,8 @@ from gpujob.status.attempts.standstill import Ranks, RankSeen
 from gpujob.status.job.conditions import Claim
 from gpujob.status.job.events import event_of
 from gpujob.status.job.telemetry import SILENT, Telemetry, port_refused
-from gpujob.status.records.objects import ChildRecord, JobRecord, read_job
+from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.status.records.read_objects import read_job
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import ConditionType, Reason, State
 

@@ -15,7 +15,8 @@ from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
-from gpujob.status.records.objects import Hint, PodState, read_job, read_pod_record
+from gpujob.status.records.objects import Hint, PodState
+from gpujob.status.records.read_objects import read_job, read_pod_record
 from gpujob.values.names import child_name
 
 RUNNING = {"running": {"startedAt": "2026-01-01T11:30:00Z"}}

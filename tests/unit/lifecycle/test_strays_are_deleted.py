@@ -13,7 +13,8 @@ from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
-from gpujob.status.records.objects import ChildRecord, PodState, read_child, read_job
+from gpujob.status.records.objects import ChildRecord, PodState
+from gpujob.status.records.read_objects import read_child, read_job
 from gpujob.values.names import child_name
 
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -19,7 +19,8 @@ from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
 from gpujob.status.observe.child import observe
-from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodState, read_job, read_pod_record
+from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodState
+from gpujob.status.records.read_objects import read_job, read_pod_record
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Reason
 

@@ -21,7 +21,8 @@ from gpujob.lifecycle.stalls import stall_of
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.attempts.standstill import Ranks
 from gpujob.status.job.telemetry import Telemetry
-from gpujob.status.records.objects import JobRecord, PodState, read_job
+from gpujob.status.records.objects import JobRecord, PodState
+from gpujob.status.records.read_objects import read_job
 from tests.unit.runner.running import ON_PATH, PROGRAMS
 from tests.unit.runner.test_programs_without_torch import TORCH, write_tree
 
