@@ -62,7 +62,7 @@ def test_install_upgrade_uninstall_leaves_crds_and_jobs_and_nothing_else(cluster
 def rights(tmp_path: Path) -> Path:
     """The chart with its rights alone: 22 upgrades of all of it take more than a minute."""
     chart = tmp_path / "gpujob-operator"
-    shutil.copytree(CHART, chart, ignore=shutil.ignore_patterns("crds", "monitoring"))
+    shutil.copytree(CHART, chart, ignore=shutil.ignore_patterns("crds", "monitoring", "tests"))
     for template in (chart / "templates").iterdir():
         if not template.name.startswith("_") and template.name != "rbac.yaml":
             template.unlink()

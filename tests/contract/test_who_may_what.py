@@ -103,7 +103,7 @@ def test_only_who_may_write_statuses_makes_what_says_it_is_a_child(
     allow(cluster, namespace, "eve", "admin")
     made = (job if kind == "Job" else service)("forged", namespace, "00000000-0000-4000-8000-000000000000")
     # Without an owner, which the garbage collector would look for.
-    del made["metadata"]["ownerReferences"]
+    owners = made["metadata"].pop("ownerReferences")
     plain = json.dumps(made)
     made["metadata"]["labels"] = {"gpujob.dev/job-uid": "u", "gpujob.dev/attempt": "9"}
     # The API server notices a new policy after a moment.
@@ -116,7 +116,11 @@ def test_only_who_may_write_statuses_makes_what_says_it_is_a_child(
     label = ("label", kind.lower(), "forged", f"-n{namespace}", "--as=eve")
     assert OF_CHILDREN in run(cluster, "kubectl", *label, "gpujob.dev/job-uid=u").stderr
     assert run(cluster, "kubectl", *label, "mine=yes").returncode == 0
+    kubectl(cluster, "create", "-f", "-", stdin=gpujob("owner", namespace, nodes=1))
+    uid = get(cluster, "gpujobs", "owner", f"-n{namespace}")["metadata"]["uid"]
     made["metadata"]["name"] = "made"
+    made["metadata"]["labels"]["gpujob.dev/job-uid"] = uid
+    made["metadata"]["ownerReferences"] = [{**owners[0], "name": "owner", "uid": uid}]
     kubectl(cluster, f"--kubeconfig={as_operator}", "create", "-f", "-", stdin=json.dumps(made))
     # What leaves the label alone is anybody's who may change the object at all.
     of_child = ("label", kind.lower(), "made", f"-n{namespace}", "--as=eve")
