@@ -103,11 +103,8 @@ def owned(name: str, namespace: str, uid: str, *, blocking: bool = False) -> dic
 
 
 def job(name: str, namespace: str, uid: str, *, blocking: bool = False) -> dict[str, Any]:
-    pod = {
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "containers": [{"name": "main", "image": "none"}],
-    }
+    container = {"name": "main", "image": "none", "securityContext": {"allowPrivilegeEscalation": False}}
+    pod = {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container]}
     spec = {"backoffLimit": 0, "template": {"spec": pod}}
     metadata = owned(name, namespace, uid, blocking=blocking)
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
