@@ -34,7 +34,7 @@ FIGURES: Final = (
     ("foreign", "wake-up by a pod that takes nothing of a GPU node, ms"),
     ("gain", "wake-up by a pod without GPUs on a GPU node, ms"),
     ("walk", "decision about all of them, ms"),
-    ("telling", "all told once, ms of the loop a job"),
+    ("telling", "all explained once, ms of the loop a job"),
     ("metrics", "/metrics with as many jobs that ended yesterday, ms of the loop"),
 )
 
@@ -131,7 +131,7 @@ class Loop:
         await asyncio.gather(running, return_exceptions=True)
 
     async def told(self) -> float:
-        """Milliseconds of the loop for each job from the first decision until every one is told."""
+        """Milliseconds of the loop for each job from the first decision until every one has its explanation."""
         began = time.thread_time()
         await self.until_rest()
         return 1000 * (time.thread_time() - began) / len(self.raw)

@@ -1,4 +1,4 @@
-"""The chart's watchNamespaces: jobs of these namespaces run with the rights of their Roles, others are told and left alone."""
+"""The chart's watchNamespaces: jobs of these namespaces run with the rights of their Roles, others get a warning and are left alone."""
 
 from __future__ import annotations
 

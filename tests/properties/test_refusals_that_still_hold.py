@@ -15,7 +15,7 @@ from gpujob.fleet.kubernetes.priority_classes import PriorityClass
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.cluster_file import read_cluster
 from gpujob.fleet.sources.incremental import FleetIndex
-from gpujob.schedule.queue import Refusals, SchedulingCycle, Waiting, place_all
+from gpujob.schedule.queue import LastRejections, SchedulingCycle, Waiting, place_all
 from gpujob.values.vocabulary import Verdict
 
 events = st.lists(
@@ -60,7 +60,7 @@ def fresh(queue: list[Waiting], fleet: Fleet) -> object:
 def test_a_cycle_with_the_refusals_of_the_last_one_decides_as_a_fresh_one(
     objects: list[Object], queue: list[Waiting], events: list[tuple[int, int, str]]
 ) -> None:
-    world, refusals = World(objects), Refusals()
+    world, refusals = World(objects), LastRejections()
     for event in (None, *events):
         if event is not None:
             world.happens(*event)
@@ -75,7 +75,7 @@ def test_a_cycle_with_the_refusals_of_the_last_one_decides_as_a_fresh_one(
 def test_where_all_classes_are_refused_again_a_fresh_decision_refuses_everybody(
     objects: list[Object], queue: list[Waiting], events: list[tuple[int, int, str]]
 ) -> None:
-    world, refusals = World(objects), Refusals()
+    world, refusals = World(objects), LastRejections()
     refusals.begin(0)
     placings = [each for each in SchedulingCycle(ANY_IMAGES, None, refusals).run(queue, world.fleet()) if each]
     for event in events:

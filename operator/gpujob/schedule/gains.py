@@ -12,7 +12,7 @@ def gained(before: Fleet, now: Fleet, namespace: str) -> bool:
     """Whether a job of the namespace may have another verdict now: anything but free devices and resources differs, or some of
     them are more than before.
 
-    Only pools are compared, and only where no quota counts the job; true if in doubt.
+    Only pools are compared, and only where no quota counts the job; true if unknown.
     """
     if before is now or (before.pools is now.pools and before.quotas is now.quotas):
         return False

@@ -82,7 +82,7 @@ class Answer:
         return self._decision
 
 
-class Refusals:
+class LastRejections:
     """The demands that got no place in the last cycle, for the next one: each is decided again only where it may gain by it.
 
     `facts` is what a demand can depend on besides pools: it is compared by the caller of `begin`.
@@ -107,7 +107,7 @@ class Refusals:
         return answer
 
     def keep(self, answers: dict[Demand, Answer], *, all_refused: bool) -> None:
-        """The refusals of a whole cycle; `all_refused`: it placed nobody and reserved nothing."""
+        """The refusals of a whole cycle; `all_refused`: it placed no job and reserved nothing."""
         trials = (Answer.tries(demand) for demand in answers)
         self._answers = {
             demand: each for (demand, each), tries in zip(answers.items(), trials, strict=True) if not tries
@@ -172,9 +172,9 @@ class SchedulingCycle:
         self,
         catalog: Catalog,
         failed: Callable[[Waiting, Exception], None] | None = None,
-        refusals: Refusals | None = None,
+        refusals: LastRejections | None = None,
     ) -> None:
-        self._catalog, self._failed, self._refusals = catalog, failed, refusals or Refusals()
+        self._catalog, self._failed, self._refusals = catalog, failed, refusals or LastRejections()
 
     def run(self, jobs: Iterable[Waiting], fleet: Fleet) -> Iterator[Placing | None]:
         """The placement of each job on what the earlier ones leave: by priority, then the oldest first, then by uid.
@@ -212,7 +212,7 @@ class _Snapshot:
         fleet: Fleet,
         catalog: Catalog,
         failed: Callable[[Waiting, Exception], None] | None,
-        refusals: Refusals,
+        refusals: LastRejections,
     ) -> None:
         self._fleet, self._catalog, self._failed, self._refusals = fleet, catalog, failed, refusals
         self.without_room: dict[Demand, Answer] = {}

@@ -1,6 +1,5 @@
 """The reconcile loop: one job's round, the scheduling round, pools, profiles, runner ConfigMaps.
 
 Reading order: `controller` (the loop), `job_reconciler` (one job), `scheduling` (all waiting jobs), `actions` (writes of one
-job), `status_refresh` (numbers of waiting jobs); beside them `pools`, `profiles`, `namespace_budgets`,
-`runner_configmaps`, `earlier_runners`, `orphaned_children`.
+job); beside them `pools`, `profiles`, `namespace_budgets`, `runner_configmaps`, `earlier_runners`, `orphaned_children`.
 """

@@ -25,7 +25,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle.attempts import next_attempt
 from gpujob.placement.engine.exploration import place_of
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.schedule.queue import Placing, Refusals, SchedulingCycle, Waiting
+from gpujob.schedule.queue import LastRejections, Placing, SchedulingCycle, Waiting
 from gpujob.status.attempts import waits
 from gpujob.status.records.objects import JobRecord
 
@@ -49,7 +49,7 @@ class SchedulingRound:
         self._slice = TimeSlice(work.clock, work.timings.loop_slice)
         self._explanations = Explanations(work, refresh, self._slice)
         self._prepared = PreparedJobs(work, learning.informed, learning.learned_from)
-        self._refusals = Refusals()
+        self._refusals = LastRejections()
         self._decided_with: tuple[object, ...] = ()
         """What the last decision read: the queue, what is in no pool, and the fleet."""
 
@@ -84,7 +84,7 @@ class SchedulingRound:
             self._next_decision = decided + 2 * (decided - began)
         at = self._explanations.next_at()
         if at is not None and at <= self._work.clock():
-            await self._explanations.tell()
+            await self._explanations.explain()
         self._work.tally.decide_seconds += self._work.clock() - began
 
     async def _decide_anew(self) -> None:
@@ -118,22 +118,22 @@ class SchedulingRound:
         self._prepared.forget_gone()
 
     async def _refused_again(self, fleet: Fleet, facts: object) -> bool:
-        """Whether nobody who waits gets a place: only messages may say other numbers."""
+        """Whether no waiting job gets a place, so that only numbers in messages may differ."""
         try:
             for refused in self._refusals.retry(fleet, self._work.book.catalog, facts):
                 if not refused:
                     return False
                 await self._slice.pause()
         except Exception:  # the cycle finds the job that cannot be decided
-            log.exception("the queue is decided anew")
+            log.exception("the whole queue is decided again")
             return False
         return True
 
     def _forget_all(self) -> None:
-        """Nobody waits: nothing is kept of jobs that did."""
+        """Drops what was kept of waiting jobs, because none waits."""
         self._prepared.forget_gone()
         self._explanations.begin((), ())
-        self._refusals = Refusals()
+        self._refusals = LastRejections()
         self._decided_with = ()
 
     def _stale(self) -> bool:

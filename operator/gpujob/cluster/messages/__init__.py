@@ -1,1 +1,1 @@
-"""What waiting jobs are told: the explanations of a decision, and the refresh of their numbers."""
+"""Messages of waiting jobs: the explanations of a decision, and the refresh of their numbers."""

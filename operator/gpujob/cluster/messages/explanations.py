@@ -1,4 +1,5 @@
-"""Tells waiting jobs why they have no place, and suspended ones where they would go: a few in each round, namespaces in turn.
+"""Explains to waiting jobs why they have no place, and to suspended ones where they would go: a few in each round, namespaces in
+turn.
 
 An explanation costs more than a decision, and a user can write a job whose explanation is costly, so that one round explains for a
 limited time. A decision gives the jobs one order; rounds take jobs from its front, so that a queue of n jobs takes n steps.
@@ -27,7 +28,7 @@ from gpujob.values.vocabulary import State, Verdict
 
 
 class Explanations:
-    """The jobs without a place of the last decision, in the order in which they are told."""
+    """The jobs without a place of the last decision, in the order of their explanations."""
 
     def __init__(self, work: ControllerState, refresh: StatusRefresh, piece: TimeSlice) -> None:
         self._work, self._refresh, self._piece = work, refresh, piece
@@ -40,7 +41,7 @@ class Explanations:
         self._order = deque[str]()
         self._ordered = set[str]()
         self._later = DueTimes()
-        """When a job with the same outcome is told its changes."""
+        """When a job with the same outcome gets its changes."""
         self._told_in: dict[str, float] = {}
         """The time of the last explanation in each namespace with such jobs."""
         self._words: dict[int, tuple[object, bytes, float]] = {}
@@ -70,21 +71,21 @@ class Explanations:
             self._renew_at = max(self._work.clock(), self._looked_at + self._timings.explain_again)
 
     def look_again(self, uid: str) -> None:
-        """A job changed, or its step ended: it is told if that was not its message."""
+        """A job changed, or its step ended: it gets an explanation if that was not its message."""
         if uid in self._placings and uid not in self._ordered and not self._unordered:
             self._order.append(uid)
             self._ordered.add(uid)
 
     def next_at(self) -> float | None:
-        """When jobs may be told, by the clock of the controller; None if all of them are."""
+        """When jobs may get an explanation, by the clock of the controller; None if all have theirs."""
         if self._unordered or self._order:
             return self._next
         times = [self._renew_at] if self._renewed else []
         times += [first[0] for first in [self._later.first()] if first]
         return max(self._next, min(times)) if times else None
 
-    async def tell(self) -> None:
-        """Tells jobs until the time of one round is used up, or a change waits that may place a job."""
+    async def explain(self) -> None:
+        """Explains until the time of one round is used up, or a change waits that may place a job."""
         work, began, said = self._work, self._work.clock(), 0
         self._make_order()
         for uid in sorted(self._later.take(began)):
@@ -180,8 +181,8 @@ class Explanations:
     def _say(self, job: JobRecord, placing: Placing) -> None:
         """Explains to one job, and records the inputs and the duration of its explanation."""
         memory, began = self._work.remember(job.uid), self._work.clock()
-        tell = job_status.planned if placing.job.plan_only else job_status.refused
-        status = tell(job, placing.decision, self._work.now())
+        status_of = job_status.planned if placing.job.plan_only else job_status.refused
+        status = status_of(job, placing.decision, self._work.now())
         self._refresh.report(job, status)
         if not placing.job.plan_only:
             self.count(placing.decision)

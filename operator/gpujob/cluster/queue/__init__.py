@@ -1,5 +1,5 @@
 """The work queue with its backoff, per-job state, and the throttle of progress writes.
 
 Reading order: `work_queue` (what is due, backoff, state of each job) with `due_times`, `pending_jobs` and `step_slots`;
-`progress_throttle`, `time_slice`.
+`prepared_jobs` (what a decision reads), `progress_throttle`, `time_slice`.
 """
