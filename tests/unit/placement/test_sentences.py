@@ -10,6 +10,7 @@ from builders import ANY_IMAGES, H100, L4, MI210, MI300X, Object, decision, dema
 
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import decision_json, summary
+from gpujob.placement.report.offers import offers
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import nearest_fix
 from gpujob.schedule.queue import Waiting, place_all
@@ -382,7 +383,7 @@ def test_the_images_of_a_pool_are_counted_or_grouped_by_why_they_are_not_its_bes
         {"name": "root", "backend": "CUDA", "architectures": ["9.0"], "runsAsNonRoot": "False"},
     ]
     catalog = images(*rows)
-    (offer,) = summary.offers(decide(demand(), fleet(H, catalog=catalog), catalog))
+    (offer,) = offers(decide(demand(), fleet(H, catalog=catalog), catalog))
     assert (offer.best.runtime.name, [each.runtime.name for each in offer.alike]) == ("best", ["second"])
     grouped = {finding.message: [each.runtime.name for each in tried] for finding, tried in offer.refused}
     # What one image has is never said of another.

@@ -11,12 +11,12 @@ from rich.text import Text
 from gpujob.cli.output import cells
 from gpujob.cli.output.drawing import print_table, print_text
 from gpujob.cli.printing import plain
-from gpujob.placement.report import summary
+from gpujob.placement.report.offers import offers as offers_in
 from gpujob.values.finding import Finding, counted, listed
 from gpujob.values.vocabulary import Outcome, Reason
 
 if TYPE_CHECKING:
-    from gpujob.placement.report.summary import Offer
+    from gpujob.placement.report.offers import Offer
     from gpujob.placement.request.gang import Gang
     from gpujob.placement.scoring.candidate import Candidate, Decision
 
@@ -38,7 +38,7 @@ OUTCOME_STYLES: Final = {
 
 def print_offers(console: Console, decision: Decision, general: frozenset[Finding]) -> None:
     """All facts of each pool in each gang, and of the model's memory."""
-    offers = summary.offers(decision)
+    offers = offers_in(decision)
     if offers:
         headers = [
             "POOL",
