@@ -98,6 +98,17 @@ def test_a_folder_has_at_most_a_dozen_entries_and_says_what_it_holds(folder: Pat
     assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
 
 
+MOST_LINES = 350
+TABLES = {"values/reasons.py"}
+"""Modules that are one table of data, which may be longer."""
+
+
+def test_a_module_of_one_idea_has_at_most_350_lines() -> None:
+    lengths = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in modules()}
+    assert {name: length for name, length in lengths.items() if length > MOST_LINES and name not in TABLES} == {}
+    assert lengths.keys() >= TABLES
+
+
 MODULES_WITH_AN_ORDER = 4
 """The number of modules from which a folder says in which order to read them."""
 
