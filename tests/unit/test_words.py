@@ -150,8 +150,10 @@ PAGES = _files(
 )
 """Files of which each line is read."""
 
-PROGRAMS = _files("bench/**/*.py", "charts/*.py", "demo/**/*.py", "monitoring/**/*.py")
-"""Modules outside operator/ of which docstrings, messages and comments are read."""
+PROGRAMS = _files(
+    "bench/**/*.py", "charts/*.py", "demo/**/*.py", "monitoring/**/*.py", "operator/gpujob_runner/**/*.py"
+)
+"""Modules outside operator/gpujob of which docstrings, messages and comments are read."""
 
 WITH_FOREIGN_TEXT = _files("tests/**/*.py", "tests/cases/*/*.yaml", "operator/gpujob/catalog/data/*.yaml")
 """Files whose strings and values are input or quotations: docstrings and comments alone are read."""

@@ -1,4 +1,4 @@
-"""Lines by which a program tells its GPUJob what cannot be seen from outside; without a GPUJob they do nothing.
+"""Lines by which a program reports to its GPUJob what cannot be seen from outside; without a GPUJob they do nothing.
 
     import gpujob_report
 

@@ -1,7 +1,7 @@
 """Starts the reporter where the pod asks for it, gives back the image's PYTHONPATH, then runs the sitecustomize it shadows.
 
 This folder is what PYTHONPATH names, so every interpreter of the container runs this file, old ones too: it stays
-plain, and lets out no exception but those of the shadowed sitecustomize, which Python itself tells.
+plain, and raises no exception but those of the shadowed sitecustomize, which Python itself reports.
 """
 
 import os

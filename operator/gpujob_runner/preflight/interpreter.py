@@ -59,7 +59,7 @@ def first_python(path: str) -> str | None:
 
 
 def find_interpreter(words: Sequence[str], environment: Mapping[str, str], *, named: bool) -> object:
-    """The Interpreter that a command uses, Missing when its program is not in the image, None when nothing can be told.
+    """The Interpreter that a command uses, Missing when its program is not in the image, None when it is unknown.
 
     `named`: the words are the job's whole command; else they may be arguments of the image's own entry point.
     """

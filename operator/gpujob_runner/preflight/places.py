@@ -45,7 +45,7 @@ def folders_of(environment: Mapping[str, str], names: Iterable[str]) -> Iterator
 
 
 def size_of(path: str) -> int | None:
-    """The size in bytes of the file system at a path, None where nothing tells it."""
+    """The size in bytes of the file system at a path, None where it is unknown."""
     try:
         facts = os.statvfs(path)
     except OSError:

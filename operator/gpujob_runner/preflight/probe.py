@@ -1,7 +1,7 @@
-"""What torch sees, told line by line: run by the Python that the program will use, as a process that may hang or die.
+"""What torch sees, printed line by line: run by the Python that the program will use, as a process that may hang or die.
 
 Called with the number of a file descriptor, the wanted backend (CUDA or ROCm) and the most devices to try. Each line is
-a JSON object with its stage, so that whoever reads knows how far it came. Any Python that torch has runs it.
+a JSON object with its stage, so that the reader knows how far it came. Any Python that torch has runs it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Runs the probe under the program's own Python, with a limit for each stage, and gathers what it told.
+"""Runs the probe under the program's own Python, with a limit for each stage, and collects what it printed.
 
-A device whose driver hangs keeps the probe for ever; so it is a process of its own, and its last stage says where it hung.
+A device whose driver hangs keeps the probe without end; so it is a process of its own, and its last stage says where it hung.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Device:
 
 @dataclass
 class Seen:
-    """What the probe told until it ended or was ended."""
+    """What the probe printed before it ended or was ended."""
 
     python: str = ""
     torch: str | None = None
-    """torch's version; None: the image has no torch, or nothing was told."""
+    """torch's version; None: the image has no torch, or nothing was printed."""
     backend: str = ""
     number: str = ""
     absent: bool = False
@@ -68,7 +68,7 @@ class Seen:
     stage: str = ""
     hung: bool = False
     died: int | None = None
-    """The exit code of a probe that ended before it had told everything: a crash inside a library."""
+    """The exit code of a probe that ended before it had printed everything: a crash inside a library."""
 
 
 def probe(interpreter: Interpreter, wanted: str, environment: Mapping[str, str], limits: Limits | None = None) -> Seen:

@@ -1,4 +1,4 @@
-"""What the operator promised to the program, as the variable GPUJOB_PREFLIGHT tells it; amounts in bytes."""
+"""What the operator promised to the program, from the variable GPUJOB_PREFLIGHT; amounts in bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Promise:
     caches: tuple[str, ...] = ()
     """Variables of caches that the pool or the job sets, where the operator sets them otherwise."""
     command: bool = False
-    """Whether the job names its command; else the words are arguments of an entry point that nobody here knows."""
+    """Whether the job names its command; else the words are arguments of an unknown entry point."""
     required: bool = True
 
 

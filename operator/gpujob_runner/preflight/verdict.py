@@ -1,6 +1,6 @@
 """What is not as promised: each finding is one reason with its numbers; the operator makes the sentence of it.
 
-The order is that of causes: an image for the other backend sees no devices either, so the first finding is the one to mend.
+The order is that of causes: an image for the other backend sees no devices either, so the first finding is the one to fix.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _unusable(seen: Seen, count: int) -> list[Finding]:
 
 
 def _ended(seen: Seen, what: str) -> str:
-    """How a probe ended that has not told everything."""
+    """How a probe ended that has not printed everything."""
     return f"no answer to {what}" if seen.hung else f"{what} ended Python with code {seen.died}"
 
 

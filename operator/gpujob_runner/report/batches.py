@@ -18,7 +18,7 @@ MOST_SAMPLES = 1024
 LOOKS_IN_VAIN = 8
 """Batches of a data set without a size, one after the other, until it is left alone."""
 BATCHES_BETWEEN_LOOKS = 256
-"""Of a data set that is left alone, so that another one of the same identity is not left alone for ever."""
+"""Of a data set that is left alone, so that another one of the same identity is not left alone too."""
 
 NO_SIZE = (0, 0)
 SEQUENCES = (list, tuple)
@@ -52,7 +52,7 @@ def kept(batch: Any, depth: int = 0) -> Any:
 
 
 def size_of(batch: Any, data_set: int = 0) -> tuple[int, int]:
-    """(samples, tokens) of what a DataLoader yielded; 0 where it cannot be told, and always once several batches failed.
+    """(samples, tokens) of what a DataLoader yielded; 0 where it is unknown, and always once several batches failed.
 
     Samples are the leading dimension of the first tensor, tokens the elements of `input_ids`. Reads shapes only, never
     values, so that nothing waits for a device, and at most `MOST_LOOKS` parts of a batch, whatever it is made of. A

@@ -67,7 +67,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def exposed(processes: Iterable[dict[str, Any]], job_uid: str = "", attempt: str = "") -> str:
-    """The page; of two processes that say they are the same rank, the one that stepped last is told.
+    """The page; of two processes that say they are the same rank, the one that stepped last is shown.
 
     `job_uid` and `attempt` say whose it is; the line is left out where one of them is empty.
     """

@@ -1,4 +1,4 @@
-"""Keeps failures of the reporter inside: counted, told once, and a part that fails again and again switched off.
+"""Keeps failures of the reporter inside: counted, reported once, and a part that fails again and again switched off.
 
 An exception that a signal handler of the program raises while the reporter runs is none: it is the program's, and goes to it.
 """
@@ -24,7 +24,7 @@ def say(text: str) -> None:
 
 
 def failed(part: str, error: BaseException) -> None:
-    """Counts a failure of `part`; the first is told, and so is the one that switches the part off.
+    """Counts a failure of `part`; the first is reported, and so is the one that switches the part off.
 
     Raises nothing but `error` itself, where a signal handler of the program raised it.
     """

@@ -11,7 +11,7 @@ NOTHING = (0.0, 0.0, 0.0)
 
 
 class Ledger:
-    """Batches fetched since the last step, by data set, until a step tells which of them were trained on.
+    """Batches fetched since the last step, by data set, until a step shows which of them were trained on.
 
     A data set is trained on once it was the one read last before a step. From then on its batches count, and those of
     others (an evaluation between two steps) do not, unless no trained one was read. With a data set its identity goes,
@@ -32,7 +32,7 @@ class Ledger:
         self.forget()
 
     def forget(self) -> None:
-        """Begins anew, as in a forked child."""
+        """Begins again, as in a forked child."""
         self.pending: dict[int, list[float]] = {}
         self._trained: dict[int, Any] = {}
         self._last: int | None = None

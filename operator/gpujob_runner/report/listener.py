@@ -73,7 +73,7 @@ class Listener:
         self._thread = threading.Thread(target=self.answer_until_ended, name=name, daemon=True)
         self._socket = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
         try:
-            # Connections of a rank that served before it ended may linger; they keep nobody from taking over.
+            # Connections of a rank that served before it ended may linger; they stop no other from taking over.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind((address, port))
             self._socket.listen(WAITING_REQUESTS)
@@ -103,19 +103,19 @@ class Listener:
             try:
                 connection, _ = self._socket.accept()
             except OSError:
-                # Such as of a program that has no file descriptors left: asked again at once, it would fail for ever.
+                # Such as of a program that has no file descriptors left: asked again at once, it would fail again and again.
                 self._over.wait(SECONDS_AFTER_A_FAILURE)
                 continue
             with connection:
                 try:
                     self._serve(connection)
                 except OSError:
-                    pass  # Whoever asked is gone, or too slow.
+                    pass  # The client is gone, or too slow.
                 except Exception as error:
                     guard.failed("request", error)
 
     def end(self) -> None:
-        """Wakes whoever waits for a request, to answer none any more."""
+        """Wakes the thread that waits for a request; it answers no further one."""
         self._over.set()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)

@@ -70,6 +70,6 @@ def _give_back(name: str) -> None:
 
 
 def import_from(library: list[str]) -> None:
-    """From now on the reporter's modules import from `library`, the folders of Python's own, as told above."""
+    """From now on the reporter's modules import from `library`, the folders of Python's own, as described above."""
     if not any(isinstance(finder, OwnFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, OwnFinder(library))

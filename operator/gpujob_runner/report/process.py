@@ -30,14 +30,14 @@ SECONDS_BETWEEN_BINDS = 15.0
 SECONDS_UNTIL_LOOK = 4.0
 """Without a sign of work, after which the stacks are looked at: less than any hang, more than most steps."""
 SECONDS_UNTIL_STACK = 20.0
-"""Without a sign of work, after which the stack of the training thread is told."""
+"""Without a sign of work, after which the stack of the training thread is exported."""
 
 current: Process | None = None
 rank: Rank | None = None
 """The figures of `current`: what a step needs of it."""
 started = time.time()
 ledger = Ledger()
-"""The batches fetched by this process; there before the first step is, and the same in forked children, begun anew."""
+"""The batches fetched by this process; there before the first step is, and the same in forked children, begun again."""
 
 
 class Process:
@@ -125,7 +125,7 @@ class Process:
                 return
 
     def _beat(self) -> None:
-        """One round: look for a phase, read memory, write the figures, and serve if nobody does."""
+        """One round: look for a phase, read memory, write the figures, and serve if no other process does."""
         for part, work in (
             ("stall", self._look),
             ("memory", self._read_memory),
@@ -150,7 +150,7 @@ class Process:
         self._memory = self.devices.figures()
 
     def _write(self) -> None:
-        # Only whoever serves reads the files, and has its own figures at hand.
+        # Only the serving process reads the files, and has its own figures at hand.
         if self.server is None:
             self.shared.write(self.figures())
 

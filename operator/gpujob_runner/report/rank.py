@@ -1,7 +1,7 @@
 """The figures of one process: what the training thread adds to, in about a microsecond, and `figures` reads.
 
 No locks: one thread adds, another reads, and a figure that is one step old does no harm. A step leaves its clock and its waiting in
-two rings, and its amounts in sums; whatever can be worked out of these is worked out by whoever reads.
+two rings, and its amounts in sums; the reader computes all that follows from these.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Rank:
         self.steps_from, self.usual = source, None
 
     def release(self, steps: int, skipped: int) -> None:
-        """Tells of held steps that are known now: `steps` of which `skipped` were skipped."""
+        """Records held steps that are known now: `steps` of which `skipped` were skipped."""
         self.held -= steps
         self.steps += steps - skipped
         self.skipped += skipped
@@ -153,9 +153,9 @@ class Rank:
     # ---- what the user's one line calls
 
     def line(self, samples: float | None, tokens: float | None) -> None:
-        """Counts a step told by the program; from the first on nothing else counts steps.
+        """Counts a step that the program reports; from the first on nothing else counts steps.
 
-        Steps that the hook saw before the first line are the same steps told another way: the first line adds none to them,
+        Steps that the hook saw before the first line are the same steps reported in another way: the first line adds none to them,
         and those that are held are taken, since the program says so.
         """
         first = self.steps_from != "line"
@@ -176,7 +176,7 @@ class Rank:
     # ---- inside
 
     def _count(self, drawn: Drawn, samples: float | None, tokens: float | None) -> None:
-        """Counts a step that drew this from the DataLoader, unless it is told otherwise."""
+        """Counts a step that drew this from the DataLoader, unless the caller says otherwise."""
         counted, clock = self.counted, perf_counter()
         place = counted % RING
         self.clocks[place] = clock
@@ -254,7 +254,7 @@ class Rank:
             return None, 0.0
         last = self.clocks[(counted - 1) % RING]
         if self._told[0] != counted:
-            # Once for each step: the wall clock may be set meanwhile, and a step that was told does not move.
+            # Once for each step: the wall clock may be set meanwhile, and the time of a reported step does not move.
             self._told = (counted, time.time() - (perf_counter() - last))
         return self._told[1], last - self._first_clock
 

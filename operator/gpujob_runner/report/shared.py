@@ -1,7 +1,7 @@
 """The folder by which the processes of a pod know each other: one file of figures each, and who serves.
 
 A process shows that it lives by a lock on `<pid>.lock`, which the kernel takes away with the process (fcntl locks are not
-inherited by forked children). Figures of a process without its lock are removed by whoever reads next.
+inherited by forked children). Figures of a process without its lock are removed by the next reader.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Shared:
         return True
 
     def note_port(self, port: int) -> None:
-        """Writes down the port that is served, for whoever asked for any free one."""
+        """Writes down the port that is served, for a process that took any free one."""
         with contextlib.suppress(OSError):
             self._put("port", str(port))
 
@@ -77,7 +77,7 @@ class Shared:
             self._turn = None
 
     def _join(self) -> None:
-        """Takes the lock before it gets its name, so that nobody finds it unlocked."""
+        """Takes the lock before it gets its name, so that no process finds it unlocked."""
         os.makedirs(self._folder, exist_ok=True)
         fresh = self._path(self._own + ".joining")
         lock = os.open(fresh, os.O_RDWR | os.O_CREAT, 0o600)

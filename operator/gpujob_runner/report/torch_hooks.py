@@ -54,7 +54,9 @@ def watch_optimizers(module: Any) -> None:
     global _handle
     register = getattr(module, "register_optimizer_step_post_hook", None)
     if register is None:
-        guard.say("this torch is older than 2.0 and tells no optimizer steps; add gpujob_report.step() to the program")
+        guard.say(
+            "this torch is older than 2.0 and reports no optimizer steps; add gpujob_report.step() to the program"
+        )
         return
     _handle = register(after_step)
     _watch_construction(module.Optimizer)

@@ -14,7 +14,7 @@ from time import perf_counter
 TRAINING = "Training"
 COMPILING, EVALUATING, SAVING = "Compiling", "Evaluating", "Saving"
 MOST_SPANS = 64
-"""Phases that are remembered, so that their time is taken off the steps in which they were."""
+"""Phases that are remembered, so that their time is removed from the steps in which they were."""
 
 
 class Phases:
