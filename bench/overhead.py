@@ -205,7 +205,7 @@ def never_waits() -> None:
 
 def captures() -> None:
     """Captures CUDA graphs while another thread reads memory as the reporter does, far more often."""
-    from gpujob_runner.report import torch_state
+    from gpujob_runner.report.readings import torch_state
 
     devices, over, reads, errors = torch_state.Devices(), threading.Event(), [0], []
     scratch = torch.zeros(1 << 20, device="cuda")

@@ -45,7 +45,7 @@ class Reporter:
         for loaded in [loaded for loaded in sys.modules if loaded.startswith("gpujob_runner")]:
             del sys.modules[loaded]
         sys.path.insert(0, str(operator))
-        hooks: Any = import_module("gpujob_runner.report.torch_hooks")
+        hooks: Any = import_module("gpujob_runner.report.hooks.torch_hooks")
         self.process = import_module("gpujob_runner.report.process")
         sys.path.remove(str(operator))
         hooks.watch_batches(torch_dataloader)

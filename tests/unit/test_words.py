@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2] / "operator" / "gpujob"
+RUNNER = ROOT.parent / "gpujob_runner"
 
 RETIRED = {
     "desk": "controller_state",
@@ -84,10 +85,11 @@ def test_the_list_of_retired_words_is_read() -> None:
 
 
 def folders() -> list[Path]:
-    return sorted({path.parent for path in modules()})
+    """Packages of the operator and of the runner."""
+    return sorted({path.parent for path in modules()} | {path.parent for path in RUNNER.rglob("__init__.py")})
 
 
-@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.relative_to(ROOT.parent).as_posix())
 def test_a_folder_has_at_most_a_dozen_entries_and_says_what_it_holds(folder: Path) -> None:
     entries = {
         path.name
@@ -113,7 +115,7 @@ MODULES_WITH_AN_ORDER = 4
 """The number of modules from which a folder says in which order to read them."""
 
 
-@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.relative_to(ROOT.parent).as_posix())
 def test_a_folder_of_several_modules_says_in_which_order_to_read_all_of_them(folder: Path) -> None:
     names = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
     if len(names) < MODULES_WITH_AN_ORDER:

@@ -6,7 +6,10 @@
                                                                                      │ every 2 s, in a thread of its own (process)
     GET /metrics ◀── server ◀── exposition ◀── shared: figures of all ranks ◀────────┘
 
-`standstill` has the clock of a hang; `rank` holds the figures of one process; `shared` is the folder by which the processes of a
-pod know each other; `guard` keeps every failure here. docs/telemetry.md lists what is exported. Imports torch never, only uses
-what the program imported. Nothing starts before the first optimizer, so processes that do not train stay as they are.
+Reading order: `watch` with `loader` and `own_imports` (how it comes into a program), `hooks` (torch and the Trainer), `line` (the
+user's one line), `process` and `settings` (the reporter of a process), `rank` (the figures of one process), `readings` (batches
+and torch's state), `serving` (the pod's page), `standstill` (the clock of a hang), `guard` (every failure stays here).
+
+docs/telemetry.md lists what is exported. Imports torch never, only uses what the program imported. Nothing starts before the first
+optimizer, so processes that do not train stay as they are.
 """

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from gpujob_runner.report import guard, process
-from gpujob_runner.report.mailbox import Mailbox
+from gpujob_runner.report.readings.mailbox import Mailbox
 from gpujob_runner.report.settings import number_in
 
 SECONDS_BETWEEN_LOSSES = 1.0

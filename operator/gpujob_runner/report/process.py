@@ -12,13 +12,14 @@ import threading
 import time
 from typing import Any
 
-from gpujob_runner.report import guard, settings, torch_state
-from gpujob_runner.report.exposition import exposed
-from gpujob_runner.report.ledger import Ledger
-from gpujob_runner.report.listener import Listener
+from gpujob_runner.report import guard, settings
 from gpujob_runner.report.rank import Rank
-from gpujob_runner.report.server import metrics_server
-from gpujob_runner.report.shared import Shared
+from gpujob_runner.report.readings import torch_state
+from gpujob_runner.report.readings.ledger import Ledger
+from gpujob_runner.report.serving.exposition import exposed
+from gpujob_runner.report.serving.listener import Listener
+from gpujob_runner.report.serving.server import metrics_server
+from gpujob_runner.report.serving.shared import Shared
 from gpujob_runner.report.standstill.page import aged, ranks_page
 from gpujob_runner.report.standstill.stack import phase_of_threads, stack_of
 from gpujob_runner.report.watch import said

@@ -13,7 +13,7 @@ from operator import sub
 from time import perf_counter
 from typing import Any, Callable
 
-from gpujob_runner.report.ledger import Ledger
+from gpujob_runner.report.readings.ledger import Ledger
 from gpujob_runner.report.settings import Settings
 from gpujob_runner.report.standstill.phases import Phases, slowest_step
 

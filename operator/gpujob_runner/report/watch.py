@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 WATCHED: dict[str, str] = {
-    "torch.optim.optimizer": "torch_hooks.watch_optimizers",
-    "torch.utils.data.dataloader": "torch_hooks.watch_batches",
-    "deepspeed.runtime.engine": "torch_hooks.watch_deepspeed",
-    "transformers.integrations.integration_utils": "trainer.watch_trainer",
+    "torch.optim.optimizer": "hooks.torch_hooks.watch_optimizers",
+    "torch.utils.data.dataloader": "hooks.torch_hooks.watch_batches",
+    "deepspeed.runtime.engine": "hooks.torch_hooks.watch_deepspeed",
+    "transformers.integrations.integration_utils": "hooks.trainer.watch_trainer",
 }
 """Module that is waited for, and the function of this package that is called with it."""
 
@@ -68,9 +68,9 @@ class Finder:
 
 
 def call(function: str, module: Any) -> None:
-    """Calls "module.function" of this package with what was imported; a failure stays here."""
+    """Calls "folder.module.function" of this package with what was imported; a failure stays here."""
     try:
-        home, _, name = function.partition(".")
+        home, _, name = function.rpartition(".")
         getattr(import_module("gpujob_runner.report." + home), name)(module)
     except Exception as error:
         _told(function, error)
@@ -80,7 +80,7 @@ def _told(function: str, error: Exception) -> None:
     try:
         from gpujob_runner.report import guard
 
-        guard.failed(function.partition(".")[2], error)
+        guard.failed(function.rpartition(".")[2], error)
     except Exception:
         pass
 

@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestServer
 from gpujob.cluster.metrics.exposition import MOST_BYTES
 from gpujob.cluster.telemetry import scraper
 from gpujob.cluster.telemetry.scraper import Refused, Silent, Unreached, fetch, pod_address
-from gpujob_runner.report.server import metrics_server
+from gpujob_runner.report.serving.server import metrics_server
 from tests.unit.cluster.test_it_starts_as_installed import needs_ipv6
 
 HERE = ipaddress.ip_address("127.0.0.1")

@@ -15,10 +15,10 @@ from gpujob.cluster.metrics.exposition import (
     UnreadableReport,
     read_report,
 )
-from gpujob_runner.report.exposition import exposed
 from gpujob_runner.report.rank import LONGEST_NAME, MOST_NAMES, Rank
+from gpujob_runner.report.serving.exposition import exposed
+from gpujob_runner.report.serving.shared import MOST_PROCESSES
 from gpujob_runner.report.settings import Settings
-from gpujob_runner.report.shared import MOST_PROCESSES
 
 TWO_OF_FOUR = b"""# HELP gpujob_up 1
 # TYPE gpujob_up gauge

@@ -223,7 +223,8 @@ def test_what_is_posted_for_a_trainer_is_taken_with_the_token_of_its_process_alo
     """On the network of a node the loopback address is that of every process of the node."""
     program = """
         import gpujob_report, json, os, stat, urllib.error, urllib.request
-        from gpujob_runner.report import process, trainer
+        from gpujob_runner.report import process
+        from gpujob_runner.report.hooks import trainer
         gpujob_report.step()
         environment = {}
         trainer.listen(environment)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpujob_runner.report import torch_state
-from gpujob_runner.report.exposition import METRICS, POD_METRICS, exposed
 from gpujob_runner.report.rank import Rank
+from gpujob_runner.report.readings import torch_state
+from gpujob_runner.report.serving.exposition import METRICS, POD_METRICS, exposed
 from gpujob_runner.report.settings import Settings
 
 DOCS = Path(__file__).parents[3] / "docs" / "telemetry.md"

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gpujob_runner.report import batches, guard
-from gpujob_runner.report.batches import kept, size_of
-from gpujob_runner.report.ledger import Ledger
+from gpujob_runner.report import guard
+from gpujob_runner.report.readings import batches
+from gpujob_runner.report.readings.batches import kept, size_of
+from gpujob_runner.report.readings.ledger import Ledger
 
 
 @pytest.fixture(autouse=True)

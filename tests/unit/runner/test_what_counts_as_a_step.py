@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpujob_runner.report import guard, process, torch_hooks
+from gpujob_runner.report import guard, process
+from gpujob_runner.report.hooks import torch_hooks
 from gpujob_runner.report.rank import MOST_NAMES, RING, WINDOW, Rank
 from gpujob_runner.report.settings import Settings
 

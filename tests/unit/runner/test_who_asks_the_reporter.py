@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpujob_runner.report import guard, listener
-from gpujob_runner.report.listener import Answer, Listener, Request
+from gpujob_runner.report import guard
+from gpujob_runner.report.serving import listener
+from gpujob_runner.report.serving.listener import Answer, Listener, Request
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ def raises(*args: object, **kwargs: object) -> None:
 
 
 def break_part(part: str) -> None:
-    from gpujob_runner.report import batches, ledger, process, rank, torch_hooks
+    from gpujob_runner.report import process, rank
+    from gpujob_runner.report.hooks import torch_hooks
+    from gpujob_runner.report.readings import batches, ledger
 
     if part == "clock":
         rank.Rank.step = raises

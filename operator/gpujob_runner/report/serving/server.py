@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable
 
-from gpujob_runner.report.exposition import CONTENT_TYPE
-from gpujob_runner.report.listener import Answer, Listener, Request
+from gpujob_runner.report.serving.exposition import CONTENT_TYPE
+from gpujob_runner.report.serving.listener import Answer, Listener, Request
 from gpujob_runner.report.standstill import page as standstill
 
 

@@ -13,9 +13,9 @@ from functools import wraps
 from typing import Any, Callable
 
 from gpujob_runner.report import guard, process
-from gpujob_runner.report.batches import kept, size_of
-from gpujob_runner.report.mailbox import ROOM, Mailbox
 from gpujob_runner.report.rank import RING, Rank
+from gpujob_runner.report.readings.batches import kept, size_of
+from gpujob_runner.report.readings.mailbox import ROOM, Mailbox
 
 SECONDS_BETWEEN_LETTERS = 0.5
 SECONDS_BETWEEN_LOOKS = 0.1

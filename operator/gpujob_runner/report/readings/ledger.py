@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from gpujob_runner.report.batches import MOST_DATA_SETS, size_of
+from gpujob_runner.report.readings.batches import MOST_DATA_SETS, size_of
 
 NOTHING = (0.0, 0.0, 0.0)
 

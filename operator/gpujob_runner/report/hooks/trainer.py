@@ -18,7 +18,7 @@ from collections.abc import MutableMapping
 from typing import Any, Callable
 
 from gpujob_runner.report import guard, process
-from gpujob_runner.report.listener import Answer, Listener, Request
+from gpujob_runner.report.serving.listener import Answer, Listener, Request
 from gpujob_runner.report.settings import number_in
 
 URL = "KUBEFLOW_TRAINER_SERVER_URL"

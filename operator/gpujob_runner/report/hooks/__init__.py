@@ -1,0 +1,1 @@
+"""Where the reporter touches the program's libraries: torch's optimizers and data loaders (`torch_hooks`), the Trainer (`trainer`)."""

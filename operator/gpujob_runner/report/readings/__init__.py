@@ -1,0 +1,5 @@
+"""What is read of a training.
+
+Reading order: `batches` (samples and tokens of a batch), `ledger` (which batches were trained on), `mailbox` (numbers that lie on
+a device), `torch_state` (what torch knows of itself).
+"""
