@@ -1,7 +1,8 @@
 """Whose fault a failed attempt is: one table over the data of Kubernetes, the preflight and the program's last lines.
 
-The rows are tried in this order, over all pods of the attempt: if a node removes one pod of a gang, the others fail with errors of
-their own. docs/life.md shows the same table. Sources: k8s.io/api/core/v1 (DisruptionTarget and its reasons), the kubelet
+Each row looks at all pods of the attempt, and the first row that applies to any of them decides: if a node removes one pod of a
+gang, the others fail with errors of their own. docs/life.md shows the same table. Sources: k8s.io/api/core/v1 (DisruptionTarget
+and its reasons), the kubelet
 (pkg/kubelet/eviction, lifecycle, nodeshutdown), the Job controller (pkg/controller/job/pod_failure_policy.go), cudaError_t and
 hipError_t for the messages of devices.
 """
@@ -9,10 +10,10 @@ hipError_t for the messages of devices.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpujob.lifecycle.failures.device_faults import DeviceFault
 from gpujob.lifecycle.failures.failure import Blame, Failure
@@ -23,13 +24,14 @@ from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import CapacityType, Reason
 
 OF_KUBELET, OF_TAINTS = "TerminationByKubelet", "DeletionByTaintManager"
+OF_EVICTIONS = "EvictionByEvictionAPI"
 
 DISRUPTIONS: Final = {
     "PreemptionByScheduler": Reason.PREEMPTED,
     OF_TAINTS: Reason.NODE_LOST,
     "DeletionByDeviceTaintManager": Reason.DEVICE_FAULT,
     "DeletionByPodGC": Reason.NODE_LOST,
-    "EvictionByEvictionAPI": Reason.EVICTED,
+    OF_EVICTIONS: Reason.EVICTED,
     OF_KUBELET: Reason.EVICTED,
 }
 """Reasons of the pod condition DisruptionTarget; any other one is an eviction."""
@@ -73,12 +75,31 @@ DEVICE_WORDS: Final = re.compile(
 """Last lines of programs whose device fails; any program can print them, so they decide no more than a retry."""
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of a failed attempt: its child Job, its pods, the message of both, and the faults of its devices."""
+
+    child: ChildRecord
+    pods: Sequence[PodState]
+    seen: Observation
+    faults: Sequence[DeviceFault] = ()
+
+
+class Cause(NamedTuple):
+    """One row of the table in docs/life.md: what is seen and what that is called there, and the failures by it, one a pod."""
+
+    seen: str
+    called: str
+    find: Callable[[Evidence], Iterable[Failure]]
+
+
 def failure_of(
     child: ChildRecord, pods: Sequence[PodState], seen: Observation, faults: Sequence[DeviceFault] = ()
 ) -> Failure:
-    """Why the attempt of a failed child Job failed, by the first matching row; `seen` is its message, `faults` are those of its
+    """Why the attempt of a failed child Job failed, by the first row that applies; `seen` is its message, `faults` are those of its
     devices."""
-    found = [*_of_devices(pods, seen, faults), *_infrastructure(child, pods, seen)]
+    evidence = Evidence(child, pods, seen, faults)
+    found = [failure for cause in CAUSES for failure in cause.find(evidence)]
     if not found:
         fits = [pod.ran_out.fits for pod in pods if pod.ran_out and pod.ran_out.fits]
         memory = max(fits, default=None) if seen.reason is Reason.GPU_OUT_OF_MEMORY else None
@@ -104,39 +125,80 @@ def lost_with_node(pods: Iterable[PodState], ready: Mapping[str, bool]) -> list[
     return [pod for pod in evicted if ready.get(pod.node) is False]
 
 
-def _of_devices(pods: Sequence[PodState], seen: Observation, faults: Sequence[DeviceFault]) -> Iterator[Failure]:
+def _faulty_devices(of: Evidence) -> Iterator[Failure]:
     """Pods that failed, or that a taint evicted, on nodes with a device fault."""
-    for fault in faults:
-        here = (pod for pod in pods if pod.node == fault.node)
+    for fault in of.faults:
+        here = (pod for pod in of.pods if pod.node == fault.node)
         if any(pod.exit_code if not pod.disruption else pod.disruption == OF_TAINTS for pod in here):
-            yield Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, f"{fault.message}; {seen.message}", fault.node)
+            yield Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, f"{fault.message}; {of.seen.message}", fault.node)
 
 
-def _infrastructure(child: ChildRecord, pods: Sequence[PodState], seen: Observation) -> Iterator[Failure]:
-    for pod in pods:
-        if pod.disruption:
-            # What the kubelet says of the pod is more exact than that it was the kubelet.
-            said = POD_REASONS.get(pod.pod_reason) if pod.disruption == OF_KUBELET else None
-            reason = said or DISRUPTIONS.get(pod.disruption, Reason.EVICTED)
+def _disrupted(*reasons: str) -> Callable[[Evidence], Iterator[Failure]]:
+    """Pods whose condition DisruptionTarget has one of these reasons."""
+
+    def find(of: Evidence) -> Iterator[Failure]:
+        for pod in of.pods:
+            if pod.disruption in reasons:
+                yield _of_pod(DISRUPTIONS[pod.disruption], pod, pod.disruption, pod.disruption_message)
+
+    return find
+
+
+def _disrupted_by_kubelet(of: Evidence) -> Iterator[Failure]:
+    """What the kubelet says of the pod is more exact than that it was the kubelet."""
+    for pod in of.pods:
+        if pod.disruption == OF_KUBELET:
+            reason = POD_REASONS.get(pod.pod_reason, DISRUPTIONS[OF_KUBELET])
             yield _of_pod(reason, pod, pod.disruption, pod.disruption_message)
-    for pod in pods:
-        word = POD_REASONS.get(pod.pod_reason)
-        word = word or (Reason.POD_NOT_ADMITTED if pod.pod_reason.startswith(OUT_OF) else None)
-        if word and not any(limit in pod.pod_message for limit in OWN_LIMITS):
-            yield _of_pod(word, pod, pod.pod_reason, pod.pod_message)
+
+
+def _disrupted_otherwise(of: Evidence) -> Iterator[Failure]:
+    for pod in of.pods:
+        if pod.disruption and (pod.disruption == OF_EVICTIONS or pod.disruption not in DISRUPTIONS):
+            yield _of_pod(Reason.EVICTED, pod, pod.disruption, pod.disruption_message)
+
+
+def _ended_by_kubelet(reason: Reason) -> Callable[[Evidence], Iterator[Failure]]:
+    """Pods that the kubelet ended or rejected with a word that means this reason."""
+
+    def find(of: Evidence) -> Iterator[Failure]:
+        for pod in of.pods:
+            other = Reason.POD_NOT_ADMITTED if pod.pod_reason.startswith(OUT_OF) else None
+            if POD_REASONS.get(pod.pod_reason, other) is reason and not _exceeds_own_limit(pod):
+                yield _of_pod(reason, pod, pod.pod_reason, pod.pod_message)
+
+    return find
+
+
+def _refused_by_preflight(of: Evidence) -> Iterator[Failure]:
+    seen = of.seen
     if seen.checked is not None and seen.reason in PREFLIGHT and seen.reason is seen.checked.reason:
-        node = next((pod.node for pod in pods if pod.check and pod.check.reason is seen.reason), "")
+        node = next((pod.node for pod in of.pods if pod.check and pod.check.reason is seen.reason), "")
         yield Failure(Blame.INFRASTRUCTURE, seen.reason, seen.message, node)
-    if seen.reason is Reason.RENDEZVOUS_TIMEOUT:
-        yield Failure(Blame.INFRASTRUCTURE, seen.reason, seen.message)
-    for pod in pods:
+
+
+def _not_together(of: Evidence) -> Iterator[Failure]:
+    if of.seen.reason is Reason.RENDEZVOUS_TIMEOUT:
+        yield Failure(Blame.INFRASTRUCTURE, of.seen.reason, of.seen.message)
+
+
+def _last_lines(of: Evidence) -> Iterator[Failure]:
+    for pod in of.pods:
         if pod.exit_code and DEVICE_WORDS.search(pod.message):
-            yield Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, seen.message, pod.node)
-    if DISRUPTED.match(child.message):
-        # The pod is gone, or not seen yet: the Job alone keeps what became of it.
-        yield Failure(Blame.INFRASTRUCTURE, Reason.POD_DELETED, seen.message, _missing_node(child, pods))
-    if _taken_away(child, pods):
-        yield Failure(Blame.INFRASTRUCTURE, Reason.POD_DELETED, seen.message, _missing_node(child, pods))
+            yield Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, of.seen.message, pod.node)
+
+
+def _kept_by_the_job(of: Evidence) -> Iterator[Failure]:
+    """The pod is gone, or not seen yet: the Job alone keeps what became of it."""
+    if DISRUPTED.match(of.child.message):
+        node = _missing_node(of.child, of.pods)
+        yield Failure(Blame.INFRASTRUCTURE, Reason.POD_DELETED, of.seen.message, node)
+
+
+def _deleted(of: Evidence) -> Iterator[Failure]:
+    if _taken_away(of.child, of.pods):
+        node = _missing_node(of.child, of.pods)
+        yield Failure(Blame.INFRASTRUCTURE, Reason.POD_DELETED, of.seen.message, node)
 
 
 def _missing_node(child: ChildRecord, pods: Sequence[PodState]) -> str:
@@ -172,6 +234,8 @@ def _taken_away(child: ChildRecord, pods: Sequence[PodState]) -> bool:
 
 def _fails_by_itself(pod: PodState) -> bool:
     """Whether a program failed without a request to end. Launchers end on SIGTERM with exit code 1 (torchrun)."""
+    if _exceeds_own_limit(pod):
+        return True
     if not pod.exit_code or pod.reason == OUT_OF_MEMORY or pod.ran_out is not None:
         return bool(pod.exit_code)
     deleted, ended = deleted_at(pod), read_time(pod.ended)
@@ -187,8 +251,86 @@ def deleted_at(pod: PodState) -> datetime | None:
 def _lost_a_peer(failed: Sequence[PodState], pods: Sequence[PodState]) -> bool:
     """Whether a pod was deleted before the first of these failed: a Job with a podFailurePolicy ends a gang only when a pod has
     ended, so that the others fail first with errors of their own. The Job controller deletes the others after a failure."""
-    if any(pod.ran_out is not None or pod.reason == OUT_OF_MEMORY for pod in failed):
+    if any(pod.ran_out is not None or pod.reason == OUT_OF_MEMORY or _exceeds_own_limit(pod) for pod in failed):
         return False
     ends = [read_time(pod.ended) for pod in failed]
     deletions = [time for pod in pods if pod not in failed and (time := deleted_at(pod))]
     return bool(deletions) and all(end is not None and min(deletions) < end for end in ends)
+
+
+def _exceeds_own_limit(pod: PodState) -> bool:
+    """Whether the kubelet evicted a pod for a limit of its own."""
+    return pod.pod_reason == "Evicted" and any(limit in pod.pod_message for limit in OWN_LIMITS)
+
+
+CAUSES: Final = (
+    Cause(
+        "a pod failed, or a taint evicted it, and its node reports a device fault that began during the attempt; or the kubelet "
+        "reports a device of the pod as Unhealthy",
+        "`DeviceFault`",
+        _faulty_devices,
+    ),
+    Cause(
+        "pod condition `DisruptionTarget`: DeletionByDeviceTaintManager",
+        "`DeviceFault`",
+        _disrupted("DeletionByDeviceTaintManager"),
+    ),
+    Cause(
+        "pod condition `DisruptionTarget`: DeletionByTaintManager, DeletionByPodGC",
+        "`NodeLost`",
+        _disrupted(OF_TAINTS, "DeletionByPodGC"),
+    ),
+    Cause(
+        "pod condition `DisruptionTarget`: PreemptionByScheduler", "`Preempted`", _disrupted("PreemptionByScheduler")
+    ),
+    Cause(
+        "pod condition `DisruptionTarget`: TerminationByKubelet",
+        "as the pod's `status.reason` says (below), else `Evicted`",
+        _disrupted_by_kubelet,
+    ),
+    Cause(
+        "pod condition `DisruptionTarget`: EvictionByEvictionAPI, any other",
+        "`Evicted`",
+        _disrupted_otherwise,
+    ),
+    Cause(
+        "pod `status.reason`: Evicted, unless a limit of the pod itself was exceeded (`emptyDir`, ephemeral storage)",
+        "`Evicted`",
+        _ended_by_kubelet(Reason.EVICTED),
+    ),
+    Cause("pod `status.reason`: Preempting", "`Preempted`", _ended_by_kubelet(Reason.PREEMPTED)),
+    Cause(
+        "pod `status.reason`: NodeLost, NodeShutdown, Shutdown, Terminated",
+        "`NodeLost`",
+        _ended_by_kubelet(Reason.NODE_LOST),
+    ),
+    Cause(
+        "pod `status.reason`: UnexpectedAdmissionError, NodeAffinity, OutOf…",
+        "`PodNotAdmitted`",
+        _ended_by_kubelet(Reason.POD_NOT_ADMITTED),
+    ),
+    Cause(
+        "the preflight found a device that does not work, or another number of devices",
+        "`DeviceUnusable`, `DeviceCountMismatch`",
+        _refused_by_preflight,
+    ),
+    Cause("the pods of a gang did not find each other in time", "`RendezvousTimeout`", _not_together),
+    Cause(
+        "the last lines name an uncorrectable ECC, RAS or NVLink error, a GPU that hangs (ROCm), a device that fell off the bus "
+        "or is unavailable, or an XID of 48, 63, 64, 74, 79, 94, 95, 119 or 120",
+        "`DeviceFault`",
+        _last_lines,
+    ),
+    Cause(
+        "the pod is gone and its Job says that it had the condition `DisruptionTarget`",
+        "`PodDeleted`",
+        _kept_by_the_job,
+    ),
+    Cause(
+        "a pod is gone, or was deleted and ended by SIGTERM or SIGKILL (exit code 143 or 137), and no program failed by itself "
+        "and no pod exceeded a limit of its own before that",
+        "`PodDeleted`",
+        _deleted,
+    ),
+)
+"""The causes that are the infrastructure's, in the order in which they are tried; any other failure is the user's."""
