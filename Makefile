@@ -63,6 +63,10 @@ search: .venv/ready ## Tries the properties on random examples for 60 s and prin
 plans: .venv/ready ## Plays 2,700 fault plans of a seed in virtual time (each write lost, doubled, late, …) and prints a table; SEED=2 draws others.
 	@$(RUN) -m tests.simulation --seed $(SEED)
 
+.PHONY: gangs
+gangs: .venv/ready ## Plays 1,000 random orders of 20 gangs on 10 nodes in virtual time: none is half placed for longer than a minute; SEED=2 draws others.
+	@$(RUN) -m tests.simulation --orders 1000 --seed $(SEED)
+
 SEED ?= 1
 SAMPLES ?= 10
 MUTATED ?=

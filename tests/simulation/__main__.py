@@ -1,4 +1,6 @@
-"""`python -m tests.simulation [--seed N]`: plays fault plans on all cores and prints what became of them; `make plans` runs it."""
+"""`python -m tests.simulation [--seed N]`: plays fault plans on all cores and prints what became of them; `make plans` runs it.
+
+With `--orders N` it plays N random orders of gangs instead; `make gangs` runs that."""
 
 from __future__ import annotations
 
@@ -9,37 +11,63 @@ import resource
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import structlog
 
+from tests.simulation import gangs
+from tests.simulation.gangs import Order
 from tests.simulation.plans import FaultPlan, Outcome, fault_plans, play, table
 
 Numbered = tuple[int, FaultPlan]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit status: 1 where a fault changed something. Arguments of pytest, which `make test` gives to each part, are left alone."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("--seed", type=int, default=1, help="which plans are drawn")
-    seed = parser.parse_known_args(arguments)[0].seed
+    parser.add_argument(
+        "--orders", type=int, default=0, help="random orders of gangs that are played in place of fault plans"
+    )
+    options = parser.parse_known_args(arguments)[0]
     began = time.monotonic()
-    plans = list(fault_plans(seed))
+    if options.orders:
+        first = options.seed * 10**6
+        orders = [order for many in spread(ordered, split(range(first, first + options.orders))) for order in many]
+        print("\n".join(gangs.table(orders)))
+        bad: list[object] = [order for order in orders if not order.good]
+    else:
+        plans = list(fault_plans(options.seed))
+        found = dict(pair for pairs in spread(played, groups(plans)) for pair in pairs)
+        outcomes = [found[number] for number in range(len(plans))]
+        print("\n".join(table(outcomes)))
+        bad = [outcome for outcome in outcomes if not outcome.good]
+    for each in bad[:20]:
+        print(f"FAILED {each}")
+    cpu = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(f"seed {options.seed}, {cpu:.0f} s of CPU")
+    what = f"{options.orders} orders" if options.orders else f"{len(plans)} plans"
+    print(f"{what}, {len(bad)} different in {time.monotonic() - began:.0f}s")
+    return 1 if bad else 0
+
+
+def spread(work: Callable[[T], R], parts: Sequence[T]) -> list[R]:
+    """The results of parts of the work on all cores, in any order."""
     # What is loaded by now, above all the catalog, is left out of every collection of garbage in the workers.
     gc.freeze()
     with multiprocessing.get_context("fork").Pool() as pool:
-        found = dict(pair for pairs in pool.imap_unordered(played, groups(plans)) for pair in pairs)
+        found = list(pool.imap_unordered(work, parts))
         pool.close()
         pool.join()
-    outcomes = [found[number] for number in range(len(plans))]
-    print("\n".join(table(outcomes)))
-    bad = [outcome for outcome in outcomes if not outcome.good]
-    for outcome in bad[:20]:
-        print(f"FAILED {outcome}")
-    cpu = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    print(f"seed {seed}, {cpu:.0f} s of CPU")
-    print(f"{len(plans)} plans, {len(bad)} different in {time.monotonic() - began:.0f}s")
-    return 1 if bad else 0
+    return found
+
+
+def split(seeds: range, size: int = 10) -> list[range]:
+    """Seeds in parts of `size`."""
+    return [seeds[first : first + size] for first in range(0, len(seeds), size)]
 
 
 def groups(plans: Sequence[FaultPlan]) -> list[list[Numbered]]:
@@ -56,6 +84,14 @@ def played(plans: Sequence[Numbered]) -> list[tuple[int, Outcome]]:
     outcomes = [(number, play(plan)) for number, plan in plans]
     gc.collect()
     return outcomes
+
+
+def ordered(seeds: range) -> list[Order]:
+    """Plays orders of gangs in a worker."""
+    gc.disable()
+    orders = [gangs.play(seed) for seed in seeds]
+    gc.collect()
+    return orders
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The API server, the Job controller, the garbage collector and the kubelets as a dict in virtual time.
+"""The API server, the Job controller, the scheduler, the garbage collector and the kubelets as a dict in virtual time.
 
 It keeps what the operator relies on: names are taken once, uid and resourceVersion are preconditions, a Job with a finalizer stays
-and keeps its pods, pods of a deleted Job end after their grace period. Times in seconds.
+and keeps its pods, pods of a deleted Job end after their grace period, a pod is bound once its node has its GPUs free. Times in
+seconds.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ import orjson
 from gpujob.cluster.client.api_errors import AlreadyExists, Conflict, NotFound
 
 Object = dict[str, Any]
+GPU = "nvidia.com/gpu"
+RETRY = 1.0
+"""Between two looks of the scheduler at a pod without a node."""
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 KINDS = {
     "batch/v1": "Job", "v1": "Service", "gpujob.dev/v1alpha1": "GPUJob",
@@ -43,6 +47,11 @@ class Program:
     """Why the registry does not give its image; empty where it does."""
     lacks_python: bool = False
     """Whether the preflight of the image cannot run."""
+
+
+def gpus_of(pod_spec: Object) -> int:
+    """The GPUs of one pod."""
+    return sum(int(each.get("resources", {}).get("limits", {}).get(GPU, 0)) for each in pod_spec["containers"])
 
 
 def copied(value: Any) -> Any:
@@ -206,13 +215,42 @@ class ApiServer:
                     "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
                     "ownerReferences": [{"kind": "Job", "name": metadata["name"], "uid": uid, "controller": True}],
                 },
-                "spec": {**copied(template["spec"]), **({"nodeName": nodes[index]} if bound else {})},
+                "spec": copied(template["spec"]),
                 "status": {"phase": "Pending"},
             }  # fmt: skip
-            self.put("pods", "ADDED", pod)
+            bound = bound and self._has_room(nodes[index], pod)
             if bound:
-                key = (metadata["namespace"], name)
+                pod["spec"]["nodeName"] = nodes[index]
+            self.put("pods", "ADDED", pod)
+            key = (metadata["namespace"], name)
+            if bound:
                 self.loop.call_later(program.starts_after, self._start, key, program, owner, uid)
+            elif program.bound and not (index == 0 and attempt <= program.unbound):
+                self.loop.call_later(RETRY, self._bind, key, nodes[index], program, owner, uid)
+
+    def _bind(self, key: tuple[str, str], node: str, program: Program, owner: str, uid: str) -> None:
+        """The scheduler tries a pod again that its node had no room for."""
+        pod = self.objects["pods"].get(key)
+        if pod is None or "deletionTimestamp" in pod["metadata"]:
+            return
+        if not self._has_room(node, pod):
+            self.loop.call_later(RETRY, self._bind, key, node, program, owner, uid)
+            return
+        self.change("pods", key, lambda pod: pod["spec"].update(nodeName=node))
+        self.loop.call_later(program.starts_after, self._start, key, program, owner, uid)
+
+    def _has_room(self, node: str, pod: Object) -> bool:
+        """Whether the GPUs that a pod requests are free on a node; a pod that is ending still has its own."""
+        there = self.objects["nodes"].get(("", node))
+        if there is None:
+            return False
+        held = [
+            gpus_of(each["spec"])
+            for each in self.objects["pods"].values()
+            if each["spec"].get("nodeName") == node and each["status"]["phase"] in ("Pending", "Running")
+        ]
+        free = int(there["status"]["allocatable"].get(GPU, 0)) - sum(held)
+        return gpus_of(pod["spec"]) <= free
 
     def _start(self, key: tuple[str, str], program: Program, owner: str, child: str) -> None:
         pod = self.objects["pods"].get(key)

@@ -58,7 +58,7 @@ def test_two_runs_of_a_plan_are_alike() -> None:
 
 
 def traced(plan: FaultPlan) -> list[Any]:
-    """Every change that the API server tells in a run, with its time and its version."""
+    """Every event of the API server in a run, with its time and its version."""
 
     async def run_it() -> list[Any]:
         world, seen = World(told(plan.story, plan.shift)), []
