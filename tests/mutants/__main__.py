@@ -17,10 +17,13 @@ from pathlib import Path
 
 from tests.mutants.changes import Change, changes
 from tests.mutants.coverage_by_test import FOLDER, Record
+from tests.mutants.coverage_by_test import PACKAGE as TRACED
 from tests.mutants.trial import REPOSITORY, SOURCE, Copy
 
 PACKAGE = SOURCE / "gpujob"
 RECORD = REPOSITORY / ".mutants"
+WHOLE = ("test_fault_plans.py", "test_outages.py", "test_budgets_of_namespaces.py")
+"""Tests of the simulation that run the whole operator in seconds."""
 ALONE = "(files)"
 """The name of the modules that are in no folder."""
 
@@ -53,11 +56,12 @@ def main(words: Sequence[str]) -> int:
     """The exit status: 1 where a folder is below --at-least."""
     options = _options(words)
     began = time.monotonic()
-    record = recorded()
-    drawn = [mutant for name, all_of_it in sorted(mutants().items()) if not options.folders or name in options.folders
-             for mutant in sample(all_of_it, options.samples, f"{options.seed}/{name}")]  # fmt: skip
-    print(f"{len(drawn)} mutants, seed {options.seed}, {options.samples} of each folder", flush=True)
-    verdicts = tried(drawn, record, options.seconds, options.processes)
+    drawn = {name: sample(all_of_it, options.samples, f"{options.seed}/{name}")
+             for name, all_of_it in sorted(mutants().items()) if not options.folders or name in options.folders}  # fmt: skip
+    print(f"{sum(map(len, drawn.values()))} mutants, seed {options.seed}, {options.samples} of each folder", flush=True)
+    verdicts = []
+    for name, each in drawn.items():
+        verdicts += tried(each, recorded(name), options.seconds, options.processes)
     print("\n".join(table(verdicts)))
     print(f"{time.monotonic() - began:.0f} s")
     shares = [percent for *_, percent in _rows(verdicts)]
@@ -75,22 +79,34 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def recorded() -> Record:
-    """Which tests run which line, by one run of all pure tests; kept until source or tests change."""
-    sources = [path for folder in ("operator", "tests") for path in (REPOSITORY / folder).rglob("*.py")]
-    done = RECORD / "done"
+def recorded(folder: str) -> Record:
+    """Which of a folder's tests run which of its lines, by one run of these tests; kept until its source or one of them changes."""
+    files, kept = files_of_tests(folder), RECORD / folder
+    done = kept / "done"
+    sources = [*files, *(PACKAGE.glob("*.py") if folder == ALONE else (PACKAGE / folder).rglob("*.py"))]
     if not done.exists() or done.stat().st_mtime < max(path.stat().st_mtime for path in sources):
-        print("recording which tests run which line", flush=True)
-        RECORD.mkdir(exist_ok=True)
-        for old in RECORD.iterdir():
+        print(f"recording which tests run which line of {folder}: {len(files)} files of tests", flush=True)
+        kept.mkdir(parents=True, exist_ok=True)
+        for old in kept.iterdir():
             old.unlink()
         command = [
             sys.executable, "-m", "pytest", "-q", "-m", "not e2e", "-p", "no:cacheprovider", "-p",
-            "tests.mutants.coverage_by_test", "--numprocesses=auto", "--dist=worksteal",
+            "tests.mutants.coverage_by_test", "--numprocesses=auto", "--dist=worksteal", *map(str, files),
         ]  # fmt: skip
-        subprocess.run(command, check=True, cwd=REPOSITORY, env=os.environ | {FOLDER: str(RECORD)}, stdout=sys.stderr)
+        package = "gpujob" if folder == ALONE else f"gpujob.{folder}"
+        environment = os.environ | {FOLDER: str(kept), TRACED: package}
+        subprocess.run(command, check=True, cwd=REPOSITORY, env=environment, stdout=sys.stderr)
         done.touch()
-    return Record(RECORD)
+    return Record(kept)
+
+
+def files_of_tests(folder: str) -> list[Path]:
+    """The files of pure tests for a folder of gpujob: those of the room of its name, those that import it, and some that run the whole
+    operator. The tests of the other rooms run most of its lines too, and would take hours to record."""
+    tests, package = REPOSITORY / "tests", "gpujob" if folder == ALONE else f"gpujob.{folder}"
+    known = [path for room in ("unit", "properties") for path in (tests / room).rglob("test_*.py")]
+    near = [path for path in known if path.parent.name == folder or f"from {package}" in path.read_text()]
+    return sorted([*near, *(tests / "simulation" / name for name in WHOLE)])
 
 
 def mutants() -> dict[str, list[Mutant]]:

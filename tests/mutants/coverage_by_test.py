@@ -13,11 +13,14 @@ import pytest
 FOLDER = "MUTANTS_RECORD"
 """The variable with the folder of the data; without it the plugin records nothing."""
 
+PACKAGE = "MUTANTS_PACKAGE"
+"""The variable with the package whose lines are recorded; no other module is traced."""
+
 
 class _Recorder:
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, package: str) -> None:
         self._coverage = coverage.Coverage(
-            data_file=str(Path(folder) / "lines"), data_suffix=True, config_file=False, source_pkgs=["gpujob"],
+            data_file=str(Path(folder) / "lines"), data_suffix=True, config_file=False, source_pkgs=[package],
         )  # fmt: skip
         self._coverage.start()
 
@@ -38,7 +41,7 @@ class _Recorder:
 def pytest_configure(config: pytest.Config) -> None:
     """In each process that runs tests; with xdist these are its workers."""
     if os.environ.get(FOLDER) and (hasattr(config, "workerinput") or not config.getoption("numprocesses", None)):
-        config.pluginmanager.register(_Recorder(os.environ[FOLDER]), "lines-by-test")
+        config.pluginmanager.register(_Recorder(os.environ[FOLDER], os.environ.get(PACKAGE, "gpujob")), "lines-by-test")
 
 
 class Record:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import Mutant, Verdict, mutants, sample, table
+from tests.mutants.__main__ import Mutant, Verdict, files_of_tests, mutants, sample, table
 from tests.mutants.changes import Change, changes
+from tests.mutants.trial import parts
 
 
 def faults(source: str) -> list[str]:
@@ -72,3 +73,18 @@ def test_the_table_counts_by_folder_and_names_what_was_not_noticed() -> None:
         "not noticed:",
         "  operator/gpujob/status/a.py:7: operator: '<' becomes '<=' (2 tests run it)",
     ]
+
+
+def test_a_folder_has_its_own_tests_those_that_import_it_and_some_of_the_whole_operator() -> None:
+    names = {path.name for path in files_of_tests("lifecycle")}
+    assert {"test_start_failures.py", "test_how_long_a_trial_lasts.py", "test_fault_plans.py"} <= names
+    assert "test_faults_change_nothing.py" not in names, "it takes minutes"
+    assert {path.parent.name for path in files_of_tests("memory")} >= {"memory", "simulation"}
+
+
+def test_a_few_tests_run_first_and_each_once() -> None:
+    tests = [f"test {number}" for number in range(1000)]
+    found = [list(part) for part in parts(tests)]
+    assert [len(part) for part in found] == [25, 400, 400, 175]
+    assert [test for part in found for test in part] == tests
+    assert [list(part) for part in parts(tests[:3])] == [tests[:3]]
