@@ -19,7 +19,8 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.schedule.queue import Placing, Waiting, place_all
+from gpujob.schedule.queue import Placing, place_all
+from gpujob.schedule.waiting import Waiting
 from tests.e2e.cluster.nodes import Amd, Nvidia
 
 Object = dict[str, Any]

@@ -65,8 +65,9 @@ class Record:
     def tests(self, path: Path, line: int) -> list[str]:
         """Tests that run a line, those that run little else first.
 
-        A line that runs when its module is imported is every test's that runs any line of the module.
+        A line that runs when its module is imported is every test's that runs any line of the module, or every test's where the
+        module has no other lines.
         """
         lines = self._lines.get(str(path), {})
-        names = set(lines.get(line) or [name for each in lines.values() for name in each])
+        names = set(lines.get(line) or [name for each in lines.values() for name in each]) or set(self._size)
         return sorted(names, key=lambda name: (self._size[name], name))

@@ -19,7 +19,8 @@ from gpujob.placement.report.why_not import why_not
 from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import NOT_FOUND
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 IN_THE_CLUSTER = frozenset({Reason.TAINT_NOT_TOLERATED, Reason.ARCH_UNSUPPORTED})

@@ -23,7 +23,8 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Decision, Fix
 from gpujob.placement.suggestions.search import nearest_fix
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 16)

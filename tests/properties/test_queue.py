@@ -12,7 +12,8 @@ from worlds import clusters, specs
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
-from gpujob.schedule.queue import Placing, Waiting, place_all
+from gpujob.schedule.queue import Placing, place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
 
 queues = st.lists(specs(), min_size=1, max_size=8)

@@ -15,7 +15,8 @@ from gpujob.fleet.kubernetes.priority_classes import PriorityClass
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.cluster_file import read_cluster
 from gpujob.fleet.sources.incremental import FleetIndex
-from gpujob.schedule.queue import LastRejections, SchedulingCycle, Waiting, place_all
+from gpujob.schedule.queue import ALWAYS, LastRejections, SchedulingCycle, place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
 
 events = st.lists(
@@ -67,7 +68,7 @@ def test_a_cycle_with_the_refusals_of_the_last_one_decides_as_a_fresh_one(
         fleet = world.fleet()
         refusals.begin(0)
         cycle = SchedulingCycle(ANY_IMAGES, None, refusals)
-        again = told(placing for placing in cycle.run(queue, fleet) if placing is not None)
+        again = told(placing for placing in cycle.run(queue, fleet, ALWAYS) if placing is not None)
         assert again == fresh(queue, fleet)
 
 
@@ -77,7 +78,7 @@ def test_where_all_classes_are_refused_again_a_fresh_decision_refuses_everybody(
 ) -> None:
     world, refusals = World(objects), LastRejections()
     refusals.begin(0)
-    placings = [each for each in SchedulingCycle(ANY_IMAGES, None, refusals).run(queue, world.fleet()) if each]
+    placings = [each for each in SchedulingCycle(ANY_IMAGES, None, refusals).run(queue, world.fleet(), ALWAYS) if each]
     for event in events:
         world.happens(*event)
         fleet = world.fleet()

@@ -22,7 +22,8 @@ from gpujob.placement.capacity.pod_resources import node_needs
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate
-from gpujob.schedule.queue import Placing, Waiting, place_all
+from gpujob.schedule.queue import Placing, place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 VALUES = {"high": 100, "middle": 50, "low": -5}

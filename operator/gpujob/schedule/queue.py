@@ -1,9 +1,8 @@
-"""Places all waiting jobs against one snapshot, by priority and then by age.
+"""Places all waiting jobs against one snapshot, by the policies of `schedule.policies`.
 
 A job without room gets nothing; the free devices of the nodes where it lacks the fewest are reserved for it against lower
-priorities (`placement.scoring.reservations`), so that lower jobs never overtake it there. Among equal priorities nothing is
-reserved. Within a round free capacity only shrinks, so equal demands without room share one result. The other candidates are
-evaluated and explained only if the decision is read.
+priorities (`placement.scoring.reservations`). Among equal priorities nothing is reserved. The other candidates are evaluated and
+explained only if the decision is read.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby
+from datetime import UTC, datetime
+from typing import Final
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.fleet.kubernetes.priority_classes import holds_devices, priority_of
 from gpujob.fleet.pools.ahead import Ahead, Taking
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.choose import choose, waits_for
@@ -27,22 +26,10 @@ from gpujob.placement.scoring.candidate import Choice, Decision
 from gpujob.placement.scoring.reservations import Reservation
 from gpujob.placement.suggestions.search import with_fix
 from gpujob.schedule.gains import gained
+from gpujob.schedule.policies import NOTHING_HELPS, Level, in_order, why_unreserved
 from gpujob.schedule.quota_ledger import Charges
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A job in the queue: its uid, its creation time (RFC 3339), its demand; plan_only reserves nothing."""
-
-    uid: str
-    created: str
-    demand: Demand
-    plan_only: bool = False
-    namespace: str = ""
-    name: str = ""
-    holds: bool = True
-    """Whether devices are reserved for it while it waits; never for a plan."""
 
 
 class Answer:
@@ -151,18 +138,22 @@ class Placing:
         return self.answer.decision
 
 
+ALWAYS: Final = datetime.min.replace(tzinfo=UTC)
+
+
 def place_all(
     jobs: Iterable[Waiting],
     fleet: Fleet,
     catalog: Catalog,
     failed: Callable[[Waiting, Exception], None] | None = None,
+    now: datetime = ALWAYS,
 ) -> Iterator[Placing]:
-    """`SchedulingCycle.run` without yielding."""
-    return (placing for placing in SchedulingCycle(catalog, failed).run(jobs, fleet) if placing is not None)
+    """`SchedulingCycle.run` without yielding; at `ALWAYS` no reservation has ended."""
+    return (placing for placing in SchedulingCycle(catalog, failed).run(jobs, fleet, now) if placing is not None)
 
 
 class SchedulingCycle:
-    """One decision about a whole queue on one snapshot of the fleet; without I/O and without a clock.
+    """One decision about a whole queue on one snapshot of the fleet, by the policies in their order; without I/O and without a clock.
 
     A job whose decision fails is passed to `failed` and left out; without `failed` the error is raised. `refusals` are those of
     the cycle before, and afterwards of this one.
@@ -175,32 +166,31 @@ class SchedulingCycle:
         refusals: LastRejections | None = None,
     ) -> None:
         self._catalog, self._failed, self._refusals = catalog, failed, refusals or LastRejections()
+        self.unreserved: dict[str, str] = {}
+        """By uid of each job without a place, of all but the lowest priority: why nothing is reserved for it; empty if something is."""
 
-    def run(self, jobs: Iterable[Waiting], fleet: Fleet) -> Iterator[Placing | None]:
-        """The placement of each job on what the earlier ones leave: by priority, then the oldest first, then by uid.
+    def run(self, queue: Iterable[Waiting], fleet: Fleet, now: datetime) -> Iterator[Placing | None]:
+        """The placement of each job on what the earlier ones leave, in the order of the queue; `now` ends reservations (UTC).
 
         Yields None between two pieces of work that place no job, so that the caller can run other tasks there.
         """
-        values: dict[str | None, int] = {}
-
-        def priority(job: Waiting) -> int:
-            named = job.demand.priority_class
-            if named not in values:
-                values[named] = priority_of(named, fleet.priorities)
-            return values[named]
-
-        queue = sorted(jobs, key=lambda job: (-priority(job), job.created, job.uid))
-        lowest = priority(queue[-1]) if queue else 0
         snapshot = _Snapshot(fleet, self._catalog, self._failed, self._refusals)
-        for level, equals in groupby(queue, key=priority):
+        for level in in_order(queue, fleet.priorities):  # ORDER
             placings = []
-            for job in equals:
-                placing = snapshot.place(job)
+            for job in level.jobs:
+                placing = snapshot.place(job)  # WHOLE_GANGS, EQUAL_DEMANDS
                 if placing is not None:
                     placings.append(placing)
                 yield placing
-            if level != lowest:
-                yield from snapshot.put_ahead(placings, level)
+            if not level.last:
+                snapshot.put_ahead(placings, level)  # PRECEDENCE
+                for placing in placings:
+                    if placing.choice is None:
+                        reason = why_unreserved(placing.job, placing.verdict, now)
+                        reason = reason or snapshot.reserve(placing, level)  # RESERVATION, QUOTA
+                        self.unreserved[placing.job.uid] = reason
+                        yield None
+                snapshot.let_others_in()  # BACKFILL
         self._refusals.keep(snapshot.without_room, all_refused=snapshot.all_refused)
 
 
@@ -221,6 +211,8 @@ class _Snapshot:
         self._tried: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
         self._choosy = fleet.asks_namespaces
         self._charges = Charges()
+        self._unhelped: set[Demand] = set()
+        """Demands of this level that reservations do not help."""
 
     def place(self, job: Waiting) -> Placing | None:
         """The result of the next job; None if its decision fails."""
@@ -262,35 +254,32 @@ class _Snapshot:
         held = self._refusals.still_holds(demand, self._fleet, self._catalog)
         return held or Answer(demand, self._fleet, self._catalog)
 
-    def put_ahead(self, placings: Iterable[Placing], priority: int) -> Iterator[None]:
-        """Jobs of lower priority follow: the previous ones go first, and devices are reserved for the waiting ones, one by one."""
-        real = [placing for placing in placings if not placing.job.plan_only]
-        took = (_taken(placing, priority) for placing in real if placing.choice is not None)
+    def put_ahead(self, placings: Iterable[Placing], level: Level) -> None:
+        """Jobs of lower priority follow: what these took goes first."""
+        real = [placing for placing in placings if not placing.job.plan_only and placing.choice is not None]
+        took = (_taken(placing, level.priority) for placing in real)
         self._fleet = self._fleet.led_by([each for each in took if each is not None])
         self._charges.begin(self._fleet.quotas)
-        # Free devices and quotas only shrink: equal demands without reservations share that result.
-        hold_nothing: set[Demand] = set()
-        for placing in real:
-            if placing.verdict is not Verdict.WAITING or not _may_hold(placing.job):
-                continue
-            demand = placing.answer.demand
-            if demand not in hold_nothing and not self._hold(placing, priority):
-                hold_nothing.add(demand)
-            yield
-        # Jobs that go first are named in their own namespace only.
-        self._choosy = self._choosy or any(pool.ahead for pool in self._fleet.pools)
+        self._unhelped.clear()
 
-    def _hold(self, placing: Placing, priority: int) -> bool:
-        """Reserves what a job waits for, as far as quotas and earlier reservations allow; returns whether that is anything."""
+    def reserve(self, placing: Placing, level: Level) -> str:
+        """Reserves what a job waits for, as far as quotas and earlier reservations allow; why nothing is reserved, empty where
+        something is."""
         job, demand, before = placing.job, placing.answer.demand, self._fleet
+        # Free devices and quotas only shrink: equal demands without reservations share that result.
+        if demand in self._unhelped:
+            return NOTHING_HELPS
         for hold in waits_for(demand, self._charges.seen(self._fleet), self._catalog):
             if self._charges.take(self._fleet, demand, hold):
-                self._fleet, self.all_refused = self._fleet.led_by([_held(job, hold, priority)]), False
-        return self._fleet is not before
+                self._fleet, self.all_refused = self._fleet.led_by([_held(job, hold, level.priority)]), False
+        if self._fleet is not before:
+            return ""
+        self._unhelped.add(demand)
+        return NOTHING_HELPS
 
-
-def _may_hold(job: Waiting) -> bool:
-    return job.holds and holds_devices(job.demand.priority_class, job.namespace)
+    def let_others_in(self) -> None:
+        """The next level takes what is free and not reserved; jobs that go first are named in their own namespace only."""
+        self._choosy = self._choosy or any(pool.ahead for pool in self._fleet.pools)
 
 
 def _taken(placing: Placing, priority: int) -> Ahead | None:

@@ -19,7 +19,8 @@ from gpujob.cluster.queue.time_slice import TimeSlice
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
 from gpujob.schedule import queue
-from gpujob.schedule.queue import SchedulingCycle, Waiting
+from gpujob.schedule.queue import ALWAYS, SchedulingCycle
+from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 
 RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
@@ -96,10 +97,10 @@ class Controller:
         """The lengths of the queues that are decided from now on."""
         lengths, real = list[int](), SchedulingCycle.run
 
-        def run(cycle: SchedulingCycle, jobs: Any, found: Any) -> Any:
+        def run(cycle: SchedulingCycle, jobs: Any, found: Any, now: Any) -> Any:
             jobs = list(jobs)
             lengths.append(len(jobs))
-            return real(cycle, jobs, found)
+            return real(cycle, jobs, found, now)
 
         monkeypatch.setattr(SchedulingCycle, "run", run)
         return lengths
@@ -150,7 +151,7 @@ def test_holding_devices_for_many_jobs_is_done_in_pieces() -> None:
         for n in range(20)
     ]
     low = Waiting("low", "2026", demand(gpusPerNode=1), name="low")
-    steps = list(SchedulingCycle(load_catalog()).run([*high, low], cluster))
+    steps = list(SchedulingCycle(load_catalog()).run([*high, low], cluster, ALWAYS))
     assert sum(step is None for step in steps) >= len(high)
     assert [step.job.uid for step in steps if step is not None] == [*(job.uid for job in high), "low"]
 

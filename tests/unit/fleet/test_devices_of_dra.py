@@ -33,7 +33,8 @@ from gpujob.fleet.dra.resource_slices import read_class, read_slice
 from gpujob.fleet.sources.cluster_file import read_cluster
 from gpujob.placement.report import summary
 from gpujob.placement.scoring import score
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.quantity import parse_bytes as parse
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 

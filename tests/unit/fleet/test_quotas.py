@@ -14,7 +14,8 @@ from gpujob.fleet.policy.quota_scopes import PodTraits
 from gpujob.fleet.policy.resource_quota import counted_as, quotas_of, read_quota, refusal, taken_by
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import summary
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.quantity import GI
 from gpujob.values.vocabulary import Reason, Verdict
 

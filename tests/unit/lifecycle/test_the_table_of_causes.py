@@ -53,7 +53,7 @@ ORDER = [
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["last by name", "first by name"])
-@pytest.mark.parametrize(("earlier", "later"), combinations(ORDER, 2), ids=str)
+@pytest.mark.parametrize(("earlier", "later"), list(combinations(ORDER, 2)), ids=str)
 def test_the_earlier_row_decides_whichever_pod_it_is(
     earlier: tuple[str, Reason], later: tuple[str, Reason], first: bool
 ) -> None:

@@ -11,7 +11,8 @@ import pytest
 from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpupool, node, pod
 
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 HOSTED = {"accelerator": "MI300X", "deviceMode": "HostDevices", "gpusPerNode": 8}

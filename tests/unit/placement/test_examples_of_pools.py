@@ -12,7 +12,8 @@ from builders import ANY_IMAGES, H100, Object, demand, device_class, fleet, job,
 
 from gpujob.placement.scoring.candidate import Choice
 from gpujob.render.children import Children, render
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 
 PAGE = Path(__file__).parents[3] / "docs" / "pools.md"
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)

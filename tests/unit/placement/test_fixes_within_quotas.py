@@ -8,7 +8,8 @@ import pytest
 from builders import A100, ANY_IMAGES, H100, Object, demand, fleet, node, runtime_class
 
 from gpujob.placement.engine.choose import choose
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
 
 STORAGE_OF_FIRST = "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests.storage"

@@ -13,7 +13,8 @@ from gpujob.placement.report import decision_json, summary
 from gpujob.placement.report.offers import offers
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import nearest_fix
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Reason, Verdict
 
 H = node("h", H100, price="2")

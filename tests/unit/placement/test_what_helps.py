@@ -12,7 +12,8 @@ from gpujob.placement.report.summary import summary
 from gpujob.placement.scoring.candidate import Decision, Fix
 from gpujob.placement.suggestions import search
 from gpujob.placement.suggestions.search import nearest_fix, with_fix
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Reason, Verdict
 
 

@@ -11,7 +11,8 @@ from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.report.summary import summary
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import HOPELESS, NOT_FOUND
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
 
 TAINT = "team=a:NoSchedule"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from builders import A100_40, ANY_IMAGES, H100, MI300X, Object, demand, fleet, node, placings, pod
 
-from gpujob.schedule.queue import Placing, Waiting, place_all
+from gpujob.schedule.queue import Placing, place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.status import pools
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 

@@ -9,7 +9,8 @@ from builders import A100, ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpup
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.report import summary
-from gpujob.schedule.queue import Placing, Waiting, place_all
+from gpujob.schedule.queue import ALWAYS, Placing, place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 
@@ -156,8 +157,8 @@ def test_nothing_is_held_for_a_job_that_free_devices_do_not_help(objects: tuple[
 
 
 def test_nothing_is_held_for_a_plan_nor_for_a_job_whose_time_is_over() -> None:
-    for holds, plan_only in ((False, False), (True, True)):
-        first = Waiting("hi", "", high(gpusPerNode=8).demand, plan_only, "team", "hi", holds)
+    for until, plan_only in ((ALWAYS, False), (None, True)):
+        first = Waiting("hi", "", high(gpusPerNode=8).demand, plan_only, "team", "hi", until)
         assert nodes_of(placed(on(*half_busy("n")), waiting("lo"), first)["lo"]) == ("n",)
 
 

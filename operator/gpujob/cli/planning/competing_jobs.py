@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gpujob.cli.cluster_file.gpujobs import waits
 from gpujob.cli.planning.planner import Profiles, informed
 from gpujob.fleet.kubernetes.priority_classes import priority_of
 from gpujob.lifecycle.timings import Timings
-from gpujob.schedule.queue import Waiting
+from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts.waits import hold_left, timely
 from gpujob.values.errors import BadInput
 from gpujob.values.untrusted import table
@@ -51,4 +51,4 @@ def _waiting(raw: Mapping[str, Any], profiles: Profiles, now: datetime) -> Waiti
     left = hold_left(created, status, now, Timings().hold)
     uid = f"{namespace}/{job.metadata.name}"
     demand = timely(informed(job, profiles), created, status, now)
-    return Waiting(uid, created, demand, False, namespace, job.metadata.name, holds=left > 0)
+    return Waiting(uid, created, demand, False, namespace, job.metadata.name, now + timedelta(seconds=left))

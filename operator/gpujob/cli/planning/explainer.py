@@ -17,7 +17,8 @@ from gpujob.cli.planning.holders import Holdings
 from gpujob.cli.planning.planner import Plan, document, informed, profiles_of, with_ways_out
 from gpujob.lifecycle.timings import Timings
 from gpujob.placement.report.why_not import best_losers, why_not
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 from gpujob.values.untrusted import table, tables
 from gpujob.values.vocabulary import ConditionType, State

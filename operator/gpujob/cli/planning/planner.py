@@ -14,7 +14,8 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.request.profile_measurements import Profile, learned_of, profile_of
 from gpujob.placement.suggestions.smaller_gang import starts_now
-from gpujob.schedule.queue import Waiting, place_all
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.quantity import format_dollars
 from gpujob.values.untrusted import table
 from gpujob.values.vocabulary import Verdict

@@ -11,7 +11,7 @@ from gpujob.cli.input.request import Request
 if TYPE_CHECKING:
     from gpujob.catalog.images.mirrors import Mirror
     from gpujob.cli.planning.planner import Plan
-    from gpujob.schedule.queue import Waiting
+    from gpujob.schedule.waiting import Waiting
 
 
 def plan(request: Request) -> int:

@@ -25,7 +25,8 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle.attempts import next_attempt
 from gpujob.placement.engine.exploration import place_of
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.schedule.queue import LastRejections, Placing, SchedulingCycle, Waiting
+from gpujob.schedule.queue import LastRejections, Placing, SchedulingCycle
+from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 from gpujob.status.records.objects import JobRecord
 
@@ -160,7 +161,7 @@ class SchedulingRound:
         # Jobs that join during this cycle are decided in the next one.
         passed_over = frozenset(self._work.passed_over)
         cycle = SchedulingCycle(self._work.book.catalog, self._not_decided, self._refusals)
-        for placing in cycle.run(waiting, fleet):
+        for placing in cycle.run(waiting, fleet, now):
             if placing is None:
                 await self._slice.pause()
             elif placing.job.uid not in passed_over:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.placement.request.demand import Demand
-from gpujob.schedule.queue import Waiting
+from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 from gpujob.status.records.objects import JobRecord
 
@@ -88,5 +89,6 @@ class PreparedJobs:
         demand = self._informed(job, waits.timely(demand, job.created, job.status, now))
         demand = self._equal.setdefault(demand, demand)
         is_plan = job.spec.get("suspend") is True
-        waiting = Waiting(job.uid, job.created, demand, is_plan, job.namespace, job.name, holds=left > 0)
+        until = now + timedelta(seconds=left)
+        waiting = Waiting(job.uid, job.created, demand, is_plan, job.namespace, job.name, until)
         return waiting, work.clock() + seconds

@@ -1,0 +1,101 @@
+"""The policies of a scheduling cycle, by name: what each does, and its reason for one job. docs/placement.md shows the same table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from gpujob.fleet.kubernetes.priority_classes import Priorities, holds_devices, priority_of
+from gpujob.schedule.waiting import Waiting
+from gpujob.values.vocabulary import Verdict
+
+
+class Policy(NamedTuple):
+    """One row of the table in docs/placement.md."""
+
+    name: str
+    does: str
+
+
+ORDER: Final = Policy(
+    "order", "a higher priority goes first, then the older job, then the lower uid: equal queues have equal results"
+)
+WHOLE_GANGS: Final = Policy(
+    "whole gangs", "a job gets all nodes of its gang on one snapshot, or none; what it gets the later ones do not see"
+)
+EQUAL_DEMANDS: Final = Policy(
+    "equal demands", "a demand that has no room has none later in the same cycle: free devices only become fewer"
+)
+PRECEDENCE: Final = Policy(
+    "precedence",
+    "what a level of one priority takes goes before the lower levels, which wait with the reason QueuedBehind",
+)
+RESERVATION: Final = Policy(
+    "reservation",
+    "the free devices of the nodes where a waiting job lacks the fewest are reserved for it against lower levels",
+)
+QUOTA: Final = Policy(
+    "quota",
+    "a reservation counts in the ResourceQuotas of its namespace as the gang would; beyond them nothing is reserved",
+)
+BACKFILL: Final = Policy("backfill", "a job of a lower level takes free devices that are reserved for no other job")
+
+POLICIES: Final = (ORDER, WHOLE_GANGS, EQUAL_DEMANDS, PRECEDENCE, RESERVATION, QUOTA, BACKFILL)
+"""In the order in which a cycle applies them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The jobs of one priority in their order; `last`: no job of a lower priority follows."""
+
+    priority: int
+    jobs: tuple[Waiting, ...]
+    last: bool
+
+
+def in_order(jobs: Iterable[Waiting], priorities: Priorities) -> list[Level]:
+    """ORDER: the queue by levels, the highest priority first."""
+    values: dict[str | None, int] = {}
+
+    def priority(job: Waiting) -> int:
+        named = job.demand.priority_class
+        if named not in values:
+            values[named] = priority_of(named, priorities)
+        return values[named]
+
+    queue = sorted(jobs, key=lambda job: (-priority(job), job.created, job.uid))
+    levels = [(level, tuple(equals)) for level, equals in groupby(queue, key=priority)]
+    return [Level(level, equals, last=number == len(levels)) for number, (level, equals) in enumerate(levels, 1)]
+
+
+class Gate(NamedTuple):
+    """A condition under which nothing is reserved for a job that has no place, and the sentence that says so."""
+
+    reason: str
+    applies: Callable[[Waiting, Verdict, datetime], bool]
+
+
+GATES: Final = (
+    Gate("a suspended job starts nothing", lambda job, verdict, now: job.plan_only),
+    Gate("no device that becomes free helps it", lambda job, verdict, now: verdict is not Verdict.WAITING),
+    Gate(
+        "its PriorityClass belongs to Kubernetes and counts in kube-system only",
+        lambda job, verdict, now: not holds_devices(job.demand.priority_class, job.namespace),
+    ),
+    Gate(
+        "it has waited for the whole holdSeconds",
+        lambda job, verdict, now: job.reserves_until is not None and job.reserves_until <= now,
+    ),
+)
+
+NOTHING_HELPS: Final = (
+    "devices alone do not help it: it lacks nodes, other resources, or quota beside what is reserved for its namespace"
+)
+
+
+def why_unreserved(job: Waiting, verdict: Verdict, now: datetime) -> str:
+    """RESERVATION: the first gate that applies to a job without a place; empty where devices may be reserved for it."""
+    return next((gate.reason for gate in GATES if gate.applies(job, verdict, now)), "")
