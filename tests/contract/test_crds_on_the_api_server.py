@@ -161,7 +161,7 @@ def test_a_placed_job_is_immutable_but_for_suspend_and_its_limits(cluster: Clust
         refused = kubectl(
             cluster, "patch", "gpujob", "fixed", "--type=merge", "-p", f'{{"spec": {{"placement": {change}}}}}'
         )
-        assert "spec.placement cannot change while the child Job fixed-1 exists" in refused.stderr, change
+        assert "spec cannot change while the child Job fixed-1 exists" in refused.stderr, change
     for change in (
         '{"placement": {"budget": "5.00"}}', '{"placement": {"budget": 7}}', '{"placement": {"budget": null}}',
         '{"activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0}', '{"activeDeadlineSeconds": null}',

@@ -93,9 +93,7 @@ def test_a_suspended_job_is_a_plan_only_and_a_running_one_cannot_be_changed(
     patch = '{"spec": {"images": {"rocm": {"image": "example.com/train:3"}}}}'
     refused = team.api.kubectl("patch", "gpujob", "job", f"-n{team.namespace}", "--type=merge", "-p", patch)
     child = team.status("job")["jobName"]
-    sentence = (
-        f"spec.images cannot change while the child Job {child} exists; create a new GPUJob, or set suspend first"
-    )
+    sentence = f"spec cannot change while the child Job {child} exists; create a new GPUJob, or set suspend first"
     assert sentence in refused.stderr
     team.change("job", suspend=True)
     team.until("job", "Suspended")
