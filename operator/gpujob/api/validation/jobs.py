@@ -273,8 +273,8 @@ def immutability(model: type[BaseModel]) -> Iterator[dict[str, str]]:
         return
     names = [info.alias or name for name, info in GPUJobSpec.model_fields.items()]
     same = [_placement_unchanged() if name == "placement" else _unchanged(name) for name in names if name not in FREE]
-    free = "suspend, placement.budget, activeDeadlineSeconds and ttlSecondsAfterFinished can change"
-    way_out = f"exists; create a new GPUJob, or set suspend first ({free})"
+    free = " and ".join((", ".join(("placement.budget", *FREE[:-1])), FREE[-1]))
+    way_out = f"exists; create a new GPUJob, or set suspend first ({free} can change)"
     yield {
         "rule": "!has(oldSelf.status) || !has(oldSelf.status.jobName) || self.spec == oldSelf.spec || "
         f"({' && '.join(f'({each})' for each in same)})",
