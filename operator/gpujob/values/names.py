@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 
 from gpujob.values.untrusted import whole_number
@@ -21,11 +22,17 @@ def child_name(job_name: str, uid: str, attempt: int) -> str:
     Service's name must not begin with a digit. The hash distinguishes jobs whose names agree in what is kept. A pure
     function, so that a crash never makes a second set of children.
     """
+    return f"{_stem(job_name, uid)}-{attempt}"
+
+
+@lru_cache(maxsize=10_000)
+def _stem(job_name: str, uid: str) -> str:
+    """The part of the name that all attempts share; each reconcile asks for it a few times."""
     cleaned = re.sub(r"[^a-z0-9]+", "-", job_name.lower()).strip("-")
     if not cleaned[:1].isalpha():
         cleaned = f"j-{cleaned}"
     digest = hashlib.sha256(uid.encode()).hexdigest()[:8]
-    return f"{cleaned[:STEM].strip('-')}-{digest}-{attempt}"
+    return f"{cleaned[:STEM].strip('-')}-{digest}"
 
 
 def attempt_in(name: str) -> int | None:
