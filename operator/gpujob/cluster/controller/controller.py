@@ -91,7 +91,7 @@ class Reconciler:
                 # 2. Observe and report those with a child, queue those without.
                 with self.work.alone(job):
                     self._looking.look(job)
-                self._deciding.look_again(uid)
+                    self._deciding.look_again(job)
             await self._slice.pause()
         # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
         if self._deciding.must_decide():

@@ -37,16 +37,18 @@ def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetim
     resting = tuple(sorted(_resting(status, now)))
     begun = read_time(created)
     over = begun is None or now >= begun + timedelta(seconds=demand.wait_seconds)
-    return replace(
-        demand,
-        pools_away=away,
-        pools_resting=resting,
-        wait_seconds=0 if over else demand.wait_seconds,
-        excluded_nodes=tuple(sorted(excluded_nodes(status, now))),
-        memory_floor=_memory_floor(status),
-        stays_on=_stays_on(status),
-        resumes_on=_ran_on(status) if demand.keeps_vendor else None,
-    )
+    found = {
+        "pools_away": away,
+        "pools_resting": resting,
+        "wait_seconds": 0 if over else demand.wait_seconds,
+        "excluded_nodes": tuple(sorted(excluded_nodes(status, now))),
+        "memory_floor": _memory_floor(status),
+        "stays_on": _stays_on(status),
+        "resumes_on": _ran_on(status) if demand.keeps_vendor else None,
+    }
+    # Most jobs have no past: a copy of their demand for each is most of what a long queue costs.
+    changes: dict[str, Any] = {name: value for name, value in found.items() if value != getattr(demand, name)}
+    return replace(demand, **changes) if changes else demand
 
 
 def _stays_on(status: Mapping[str, Any]) -> str:
