@@ -14,6 +14,7 @@ import contextlib
 import copy
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -35,6 +36,9 @@ FIGURES: Final = (
     ("gain", "wake-up by a pod without GPUs on a GPU node, ms"),
     ("walk", "decision about all of them, ms"),
     ("telling", "all explained once, ms of the loop a job"),
+    ("rest", "10 s in which nothing changes, ms"),
+    ("head", "from devices that become free to the first job's step, ms of the clock"),
+    ("memory", "the process after all that, MiB"),
     ("metrics", "/metrics with as many jobs that ended yesterday, ms of the loop"),
 )
 
@@ -136,6 +140,27 @@ class Loop:
         await self.until_rest()
         return 1000 * (time.thread_time() - began) / len(self.raw)
 
+    async def at_rest(self) -> tuple[float, float]:
+        """Milliseconds of the loop for 10 s in which nothing changes, and those of the clock until freed devices are used."""
+        placed = asyncio.get_running_loop().create_future()
+
+        def place(found: Any, *_: object) -> Any:
+            if not placed.done():
+                placed.set_result(time.monotonic())
+            return asyncio.sleep(0)
+
+        self.reconciler._steps.place = place  # type: ignore[method-assign]
+        running = asyncio.create_task(self.reconciler.run())
+        await asyncio.sleep(10)
+        before = time.thread_time()
+        await asyncio.sleep(10)
+        used, began = time.thread_time() - before, time.monotonic()
+        self.mirror.apply("pods", "DELETED", pod("p7", "n007", 10**7, 8))
+        used_after = await placed - began
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return 1000 * used, 1000 * used_after
+
     async def wake_up(self, change: Callable[[], None]) -> float:
         """Milliseconds from a change until the loop waits again."""
         times = []
@@ -197,6 +222,8 @@ async def measure(count: int) -> Object:
     )
     found["gain"] = await rest.wake_up(lambda: rest.daemon(next(numbers)))
     found["walk"] = await rest.wake_up(lambda: setattr(rest.work, "decided_at", ()))
+    found["rest"], found["head"] = await rest.at_rest()
+    found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     found["metrics"] = scrape(count)
     return found
 
