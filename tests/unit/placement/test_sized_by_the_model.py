@@ -191,3 +191,67 @@ def test_a_number_that_divides_no_heads_is_a_warning() -> None:
     even = decided(node("n", H200), gpusPerNode=4, model=model)
     assert even.choice is not None
     assert not {doubt.reason for doubt in even.choice.candidate.doubts} & {Reason.HEADS_NOT_DIVIDED}
+
+
+LONG = {"name": "qwen2.5-72b", "method": "Inference", "inference": {"maxTokens": 32768}}
+
+
+def serving(concurrency: int) -> dict[str, Any]:
+    return {**LONG, "inference": {"maxTokens": 32768, "concurrency": concurrency}}
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "shape", "warnings"),
+    [
+        (40, "2x4", set()),
+        # 2x6 would hold them without MemTight, and engines reject 6 GPUs for 64 heads.
+        (43, "2x4", {Reason.MEM_TIGHT}),
+        (48, "2x4", {Reason.MEM_TIGHT}),
+        (50, "2x6", {Reason.MEM_TIGHT, Reason.HEADS_NOT_DIVIDED}),
+    ],
+)
+def test_a_number_that_divides_the_heads_is_taken_while_it_holds_the_requests(
+    concurrency: int, shape: str, warnings: set[Reason]
+) -> None:
+    found = decided(node("a", H100, 6), node("b", H100, 6), model=serving(concurrency))
+    chosen = found.candidates[0]
+    assert (chosen.outcome, chosen.gang.shape) == (Outcome.CHOSEN, shape)
+    told = {doubt.reason for doubt in chosen.doubts}
+    assert told & {Reason.MEM_TIGHT, Reason.HEADS_NOT_DIVIDED} == warnings
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("count", [3, 5, 6, 7])
+@pytest.mark.parametrize(("model", "gpu"), [("qwen2.5-14b", L4), ("llama-3.1-70b", A100_40), ("qwen2.5-72b", H100)])
+def test_no_number_is_taken_that_engines_reject_while_another_holds_the_model(
+    model: str, gpu: Nvidia, count: int, nodes: int
+) -> None:
+    """Also with the fix for too many requests: the same job that states the numbers fits nowhere with others."""
+    there = [node(f"n{number}", gpu, count) for number in range(nodes)]
+    for concurrency in (4, 16, 64, 10_000):
+        load = {"inference": {"maxTokens": 8192, "concurrency": concurrency}}
+        asked = {"name": model, "method": "Inference", **load}
+        found = decided(*there, model=asked)
+        if found.verdict is Verdict.IMPOSSIBLE:
+            fix = nearest_fix(found, fleet(*there, catalog=ANY_IMAGES), ANY_IMAGES)
+            field = "spec.model.inference.concurrency"
+            if fix is None or [change.field for change in fix.changes] != [field]:
+                continue
+            asked["inference"] = {**load["inference"], "concurrency": fix.changes[0].after}
+            found = decided(*there, model=asked)
+        assert found.verdict is Verdict.PLACED
+        if Reason.HEADS_NOT_DIVIDED not in {doubt.reason for doubt in found.candidates[0].doubts}:
+            continue
+        for some in range(1, nodes + 1):
+            for gpus in range(1, count + 1):
+                said = decided(*there, model={**asked, "sharding": "TensorParallel"}, nodes=some, gpusPerNode=gpus)
+                warned = {doubt.reason for doubt in said.candidates[0].doubts}
+                assert said.verdict is Verdict.IMPOSSIBLE or Reason.HEADS_NOT_DIVIDED in warned, (some, gpus)
+
+
+def test_the_fix_for_too_many_requests_is_for_numbers_that_divide_the_heads() -> None:
+    there = [node("a", H100, 6), node("b", H100, 6)]
+    found = decided(*there, model=serving(2000))
+    fix = nearest_fix(found, fleet(*there, catalog=ANY_IMAGES), ANY_IMAGES)
+    assert fix is not None
+    assert [(change.field, change.after) for change in fix.changes] == [("spec.model.inference.concurrency", 48)]

@@ -82,26 +82,35 @@ def division(model: ModelDemand, demand: Demand, gang: Gang, catalog: Catalog) -
     return estimates_of(_spread(work) if demand.spreads(gang) else work)
 
 
-def fewer(demand: Demand, gang: Gang, pool: Pool, most: float = inf) -> Gang:
-    """The largest gang that a pool's nodes can form with fewer GPUs than this one and at most `most`; else one GPU."""
+def fewer(demand: Demand, gang: Gang, pool: Pool, catalog: Catalog, most: float = inf) -> _Gangs:
+    """The largest gang that a pool's nodes can form with fewer GPUs than this one and at most `most`, one GPU if there is none:
+    of those that divide the model's heads, and of the others.
+    """
     _, sizes, whole, _ = pool.size
     nodes = demand.gang.nodes if demand.nodes_said else None
-    made = [each for each in _made(nodes, sizes, whole) if each.gpus < gang.gpus and each.gpus <= most]
-    return max(made, key=lambda each: (each.gpus, -each.nodes), default=Gang(nodes or 1, 1))
+    needs = division(demand.model, demand, SEVERAL, catalog) if demand.model is not None else None
+    heads = _heads(demand, needs) if needs is not None else None
+    made = [each for group in _ordered(nodes, sizes, whole, heads) for each in group]
+    smaller = [each for each in made if each.gpus < gang.gpus and each.gpus <= most] or [Gang(nodes or 1, 1)]
+    apart = ([each for each in smaller if _is_divided(each, heads) is same] for same in (True, False))
+    return tuple((max(alike, key=lambda each: (each.gpus, -each.nodes)),) for alike in apart if alike)
 
 
-def largest_gangs(demand: Demand, pool: Pool, catalog: Catalog) -> Sequence[Gang]:
-    """The largest gang of each group that a pool's usable nodes form for a model that says no number of GPUs: if one of them does
-    not hold the model, no other of its group does.
+def largest_gangs(demand: Demand, pool: Pool, catalog: Catalog) -> _Gangs:
+    """The largest gang of each group that a pool's usable nodes form for a model that says no number of GPUs, those that divide
+    the model's heads apart from those that do not: if one of them does not hold the model, no other of its group does.
     """
     model, nodes = demand.model, demand.gang.nodes if demand.nodes_said else None
     needs = division(model, demand, SEVERAL, catalog) if model is not None else None
     if model is None or needs is None or (model.sharding_said and model.sharding is Sharding.NONE):
-        return (Gang(nodes or 1, 1),)
+        return ((Gang(nodes or 1, 1),),)
     _, sizes, whole, _ = pool.size
     if nodes is not None and nodes > MOST_NODES:
         sizes = pool.node_sizes(nodes)
-    return tuple(group[-1] for group in _ordered(nodes, sizes, whole, _heads(demand, needs)) if group)
+    heads = _heads(demand, needs)
+    largest = [group[-1] for group in _ordered(nodes, sizes, whole, heads) if group]
+    apart = ([gang for gang in largest if _is_divided(gang, heads) is same] for same in (True, False))
+    return tuple(filter(None, apart))
 
 
 def is_open_ended(demand: Demand) -> bool:
@@ -158,7 +167,8 @@ def _alternatives(
     found: dict[float, dict[Gang, None]] = {memory: {} for memory in memories}
     nearly: dict[float, dict[Gang, None]] = {memory: {} for memory in memories}
     for first in range(len(sizes)):
-        _fewest(_ordered(nodes, sizes[first:], whole, heads), found, nearly, needs)
+        gangs = _ordered(nodes, sizes[first:], whole, heads)
+        _fewest(gangs, found, nearly, needs, heads if not tight else None)
     chosen = {
         memory: tuple(found[memory] | nearly[memory] if tight else found[memory] or nearly[memory])
         for memory in memories
@@ -176,14 +186,19 @@ _Found = Mapping[float, dict[Gang, None]]
 """Gangs by the memory of a device, gangs that are found first in front."""
 
 
-def _fewest(gangs: _Gangs, found: _Found, nearly: _Found, needs: Estimates) -> None:
-    """Adds to `found`, for each device memory, the first gang that holds the model and the first one that nearly does.
+def _fewest(
+    gangs: _Gangs, found: _Found, nearly: _Found, needs: Estimates, heads: tuple[int, int] | None = None
+) -> None:
+    """Adds to `found`, for each device memory, the first gang that holds the model and the first one that nearly does. With `heads`
+    no gang that does not divide them, if one that does nearly holds the model: engines reject the former.
 
     If a gang does not even nearly hold the model, smaller ones of its group do not either, so few are evaluated. `high` is
     computed only if `expected` fits.
     """
     left, doubtful = sorted(found), sorted(found)
     for group in gangs:
+        if group and not _is_divided(group[0], heads):
+            left = doubtful.copy()
         low = 0
         for last in _probes(len(group)):
             if left and needs.on(group[last].gpus).expected <= left[-1]:
@@ -210,6 +225,11 @@ def _heads(demand: Demand, needs: Estimates) -> tuple[int, int] | None:
     return (work.shape.heads, work.shape.kv_heads) if work.tensor_parallel and demand.spreads(SEVERAL) else None
 
 
+def _is_divided(gang: Gang, heads: tuple[int, int] | None) -> bool:
+    """Whether the gang's GPUs on a node divide a model's heads, if its heads are divided at all."""
+    return heads is None or divides(gang.gpus_per_node, heads)
+
+
 @lru_cache(maxsize=1024)
 def _ordered(nodes: int | None, sizes: NodeSizes, whole: bool, heads: tuple[int, int] | None) -> _Gangs:
     """The gangs that nodes form, in search order: the fewest GPUs first, then the fewest nodes. For tensor parallel models the
@@ -223,7 +243,7 @@ def _ordered(nodes: int | None, sizes: NodeSizes, whole: bool, heads: tuple[int,
         return (made,)
     groups: dict[tuple[bool, bool], list[Gang]] = defaultdict(list)
     for gang in made:
-        groups[not divides(gang.gpus_per_node, heads), nodes is None and gang.nodes > 1].append(gang)
+        groups[not _is_divided(gang, heads), nodes is None and gang.nodes > 1].append(gang)
     return [group for _, group in sorted(groups.items())]
 
 

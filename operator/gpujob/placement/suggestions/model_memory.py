@@ -33,11 +33,13 @@ SHORTEST: Final = 512
 
 def lighter_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """Changes that keep the model and use less memory; the smaller the effect on the training, the nearer."""
-    gangs = largest_gangs(demand, candidate.pool, catalog) if demand.sized_by_model else (candidate.gang,)
+    gangs = largest_gangs(demand, candidate.pool, catalog) if demand.sized_by_model else ((candidate.gang,),)
     yield from _lighter(demand, candidate, gangs, catalog)
 
 
-def _lighter(demand: Demand, candidate: Candidate, gangs: Sequence[Gang], catalog: Catalog) -> Iterator[Proposal]:
+def _lighter(
+    demand: Demand, candidate: Candidate, gangs: Sequence[Sequence[Gang]], catalog: Catalog
+) -> Iterator[Proposal]:
     """The changes of `lighter_model` for one of these gangs."""
     model = demand.model
     if model is None:
@@ -93,8 +95,8 @@ def fewer_for_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog:
         return
     price = pool.price.per_gpu_hour if pool.price else 0
     most = demand.max_price // price if demand.max_price is not None and price else inf
-    less = fewer(demand, gang, pool, most)
-    yield from _lighter(demand, candidate._replace(gang=less), (less,), catalog)
+    less = fewer(demand, gang, pool, catalog, most)
+    yield from _lighter(demand, candidate._replace(gang=less[0][0]), less, catalog)
 
 
 def more_nodes(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -159,23 +161,24 @@ _SIZES: Final = (
 
 
 def _less_at_once(
-    demand: Demand, model: ModelDemand, candidate: Candidate, gangs: Sequence[Gang], catalog: Catalog
+    demand: Demand, model: ModelDemand, candidate: Candidate, gangs: Sequence[Sequence[Gang]], catalog: Catalog
 ) -> Iterator[Proposal]:
     """The largest micro-batch, rank of adapters, longest sequence, most and longest requests that fit; the least value of each if
-    several of them must be smaller.
+    several of them must be smaller. The first of these sets of gangs counts with which any value fits.
     """
     sizes = [size for size in _SIZES if _is_reducible(model, *size[:3])]
 
-    def fits(changed: ModelDemand, end: str) -> bool:
-        return _holds(changed, demand, gangs, candidate, catalog, end)
+    def on(alike: Sequence[Gang]) -> _Fits:
+        return lambda changed, end: _holds(changed, demand, alike, candidate, catalog, end)
 
     smallest = model
     for attribute, _, least, _ in sizes:
         smallest = _with(smallest, attribute, least)
-    several = len(sizes) > 1 and fits(smallest, "expected")
+    several = len(sizes) > 1 and any(on(alike)(smallest, "expected") for alike in gangs)
     for attribute, field, least, far in sizes:
         now = getattr(model, attribute)
-        most = _most_that_fits(model, attribute, (least, now - 1), fits)
+        found = (_most_that_fits(model, attribute, (least, now - 1), on(alike)) for alike in gangs)
+        most = next(filter(None, found), 0)
         if attribute == "concurrency":
             most = _in_two_digits(most)
         if not most and several:
