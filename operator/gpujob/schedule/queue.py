@@ -25,6 +25,7 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Choice, Decision
 from gpujob.placement.scoring.reservations import Reservation
 from gpujob.placement.suggestions.search import with_fix
+from gpujob.placement.suggestions.smaller_gang import with_ways_out
 from gpujob.schedule.gains import gained
 from gpujob.schedule.policies import NOTHING_HELPS, Level, in_order, why_unreserved
 from gpujob.schedule.quota_ledger import Charges
@@ -62,10 +63,11 @@ class Answer:
 
     @property
     def decision(self) -> Decision:
-        """The decision with every candidate and, for an impossible job, the nearest fix."""
+        """The decision with every candidate and, for an impossible job, the nearest fix; for a waiting one, what would start now."""
         if self._decision is None:
             decision = decide(self.demand, self.fleet, self.catalog)
-            self._decision = with_fix(decision, self.fleet, self.catalog)
+            with_gangs = with_ways_out(decision, self.fleet, self.catalog)
+            self._decision = with_fix(with_gangs, self.fleet, self.catalog)
         return self._decision
 
 

@@ -194,3 +194,28 @@ def test_explain_says_it_too_and_leaves_the_job_s_own_pods_out(gpujob: Command, 
         "Held by: job team/train holds 8 GPUs on n1; it does not report its end",
         "now: nodes: 1 fits mi300x at $16.00 an hour",
     ]
+
+
+def test_the_page_says_it_too(planned: Any, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    objects = two_nodes(running("train<b>", percent=62), pod("train-0", "n1", 4, "train<b>"))
+    objects[-1]["metadata"]["labels"]["gpujob.dev/job-uid"] = "uid-train<b>"
+    planned(objects, manifest(**BIG), "--html", str(page))
+    text = page.read_text()
+    assert (
+        "<p><b>Held by:</b> job team/train&lt;b&gt; holds 4 GPUs on n1, 62 % done; it does not report its end</p>"
+        in text
+    )
+    assert "<p><b>now:</b> nodes: 1 fits mi300x-ondemand at $16.00 an hour</p>" in text
+    planned(two_nodes(), manifest(gpusPerNode=8), "--html", str(page))
+    assert "Held by" not in page.read_text()
+
+
+def test_the_sentence_of_json_and_status_names_the_first_of_them_and_the_table_has_it_once(planned: Any) -> None:
+    objects = two_nodes(pod("p", "n1", 4))
+    said = "; now nodes: 1 fits pool mi300x-ondemand"
+    assert json.loads(planned(objects, manifest(**BIG), "-o", "json"))["message"].endswith(said)
+    table = planned(objects, manifest(**BIG))
+    assert said not in table
+    assert table.count("nodes: 1 fits") == 1
+    assert "now " not in json.loads(planned(objects, manifest(gpusPerNode=16), "-o", "json"))["message"]

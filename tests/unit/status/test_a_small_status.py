@@ -7,10 +7,11 @@ from typing import Any
 
 import orjson
 import pytest
-from builders import H100, MI300X, decision, node
+from builders import ANY_IMAGES, H100, MI300X, decision, demand, fleet, node
 
 from gpujob.api.kinds.gpujob_status import GPUJobStatus
 from gpujob.placement.scoring.candidate import Decision
+from gpujob.schedule.queue import Answer
 from gpujob.status.job import job_status
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord, Hint, JobRecord
@@ -74,6 +75,17 @@ def test_a_placed_job_has_a_status_of_a_kilobyte(found: Decision, preflight: str
     assert size(status) <= MOST, status
     begun = placed(None, job(name, held.spec, **status), its, running("gpu-worker-0001.region-1.example.com"))
     assert size(begun) <= MOST + RUNNING, begun
+
+
+def test_a_waiting_job_names_what_would_start_now_within_a_kilobyte() -> None:
+    nodes = [node("a", MI300X), node("b", MI300X, cordoned=True)]
+    known, asked = fleet(*nodes, catalog=ANY_IMAGES), demand(nodes=2, gpusPerNode=8)
+    status = job_status.refused(job(), Answer(asked, known, ANY_IMAGES).decision, NOW)
+    assert next(each["message"] for each in status["conditions"] if each["type"] == "Placed") == (
+        "fits pool mi300x-ondemand, which is busy: needs 8 free GPUs on each of 2 nodes, 8 of 16 are free, 8 cannot be used (node b is "
+        "cordoned); 1 node has room; now nodes: 1 fits pool mi300x-ondemand"
+    )
+    assert size(status) <= MOST, status
 
 
 def test_a_queued_job_that_is_placed_keeps_nothing_of_its_wait() -> None:

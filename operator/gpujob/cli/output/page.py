@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpujob.cli.output import cells
-from gpujob.cli.planning.planner import why_not_sentences
+from gpujob.cli.planning.planner import sentence_of, ways_out, why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.report.notes import notes
@@ -72,10 +72,9 @@ def page(plans: Sequence[Plan]) -> str:
 
 def _plan(plan: Plan) -> Iterator[str]:
     decision = plan.decision
-    sentence = summary.summary(decision)
-    if decision.fix:  # It has its own line below.
-        sentence = sentence.removesuffix(f"; {decision.fix.message}")
-    yield f"<h1>{_text(plan.name)}: {decision.verdict.value}</h1><p>{_text(sentence)}</p>"
+    yield f"<h1>{_text(plan.name)}: {decision.verdict.value}</h1><p>{_text(sentence_of(decision))}</p>"
+    for label, sentence in ways_out(plan, {}):
+        yield f"<p><b>{label}</b> {_text(sentence)}</p>"
     if decision.fix:
         yield f"<p><b>Nearest fix:</b> {_text(decision.fix.message)}</p>"
     candidates = summary.best_per_pool(decision)

@@ -12,13 +12,12 @@ from gpujob.cli.output import cells
 from gpujob.cli.output.attempts import print_attempts
 from gpujob.cli.output.drawing import PLAN_WIDTH, console_of, print_table, print_text
 from gpujob.cli.output.offers import OUTCOME_STYLES, print_memory, print_offers
-from gpujob.cli.planning import holders
-from gpujob.cli.planning.planner import why_not_sentences
+from gpujob.cli.planning.planner import sentence_of, ways_out, why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.fleet.pools.naming import short_names
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.report.notes import notes
-from gpujob.values.finding import Dollars, Finding, listed
+from gpujob.values.finding import Finding, listed
 from gpujob.values.vocabulary import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -83,12 +82,9 @@ def _print_status(console: Console, each: Explanation) -> bool:
 def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False, asked: bool = False) -> None:
     """A plan; `again`: its sentence is above already. Pools that are `asked` about get all their reasons."""
     decision = plan.decision
-    sentence = summary.summary(decision)
-    if decision.fix:  # It has its own line below.
-        sentence = sentence.removesuffix(f"; {decision.fix.message}")
     verdict = (decision.verdict.value, VERDICT_STYLES[decision.verdict])
     if not again:
-        print_text(console, Text.assemble(verdict, f"  {plain(plan.name)}: {plain(sentence)}"))
+        print_text(console, Text.assemble(verdict, f"  {plain(plan.name)}: {plain(sentence_of(decision))}"))
     general, names = summary.of_the_job(decision), short_names(plan.pools)
     if wide:
         print_offers(console, decision, general)
@@ -99,7 +95,7 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False
         console.print()
         print_text(console, Text.assemble(("Recipe: ", "bold"), decision_json.recipe(decision)))
         print_memory(console, decision.demand.gangs)
-    endings = [*_ways_out(plan, names, wide=wide), *_endings(decision, general, names, wide=wide)]
+    endings = [*ways_out(plan, {} if wide else names), *_endings(decision, general, names, wide=wide)]
     if endings:
         console.print()
     for label, sentence in endings:
@@ -109,16 +105,6 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False
     for name, sentence in why_not_sentences(plan, whole=asked):
         label = f"Why not {plain(name if wide else names[name])}: "
         print_text(console, Text.assemble((label, "bold"), plain(sentence)))
-
-
-def _ways_out(plan: Plan, names: Mapping[str, str], *, wide: bool) -> Iterator[tuple[str, str]]:
-    """Who holds what a Waiting job waits for, and the gangs with which it would start now."""
-    if plan.now is not None:
-        for sentence in holders.told(plan.holders, plan.now):
-            yield "Held by:", sentence
-    for start in plan.starts_now:
-        price = f" at {Dollars(start.price_per_hour)} an hour" if start.price_per_hour is not None else ""
-        yield "now:", start.told(start.pool if wide else names[start.pool]) + price
 
 
 def _endings(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpujob.cli.planning.attempts import attempts_of
 from gpujob.cli.planning.competing_jobs import rivals_in
 from gpujob.cli.planning.holders import Holdings
-from gpujob.cli.planning.planner import Plan, document, informed, profiles_of, with_ways_out
+from gpujob.cli.planning.planner import Plan, document, informed, profiles_of, with_holders
 from gpujob.lifecycle.timings import Timings
 from gpujob.placement.report.why_not import best_losers, why_not
 from gpujob.schedule.queue import place_all
@@ -104,7 +104,7 @@ def explain_job(
     status = table(raw, "status")
     held = Holdings(objects, documents, now, str(uid or "")) if now is not None else None
     return Explanation(
-        plan=with_ways_out(Plan(job, decision, others, fleet.pools), answer, (), held),
+        plan=with_holders(Plan(job, decision, others, fleet.pools), (), held),
         state=str(status.get("state") or ""),
         said=_message(status, ConditionType.PLACED),
         since=_message(status, ConditionType.RUNNING) if status.get("state") in TOLD_BY_PODS else "",

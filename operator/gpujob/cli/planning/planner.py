@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.planning import holders
-from gpujob.placement.report import decision_json
+from gpujob.placement.report import decision_json, summary
 from gpujob.placement.report.summary import best_per_pool
 from gpujob.placement.report.why_not import best_losers
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.request.profile_measurements import Profile, learned_of, profile_of
-from gpujob.placement.suggestions.smaller_gang import starts_now
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
+from gpujob.values.finding import Dollars
 from gpujob.values.quantity import format_dollars
 from gpujob.values.untrusted import table
 from gpujob.values.vocabulary import Verdict
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from gpujob.fleet.pools.pool import Pool
     from gpujob.fleet.sources.cluster_file import ClusterObjects
     from gpujob.placement.report.why_not import WhyNot
-    from gpujob.placement.scoring.candidate import Decision
-    from gpujob.placement.suggestions.smaller_gang import StartsNow
-    from gpujob.schedule.queue import Answer, Placing
+    from gpujob.placement.scoring.candidate import Decision, StartsNow
+    from gpujob.schedule.queue import Placing
     from gpujob.values.finding import Finding
 
 EXIT_CODES: Final = {Verdict.PLACED: 0, Verdict.WAITING: 3, Verdict.IMPOSSIBLE: 4, Verdict.MISCONFIGURED: 5}
@@ -56,8 +55,6 @@ class Plan:
     """Who holds what a Waiting job waits for."""
     now: datetime | None = None
     """When the cluster was read; None if holders are not listed."""
-    starts_now: tuple[StartsNow, ...] = ()
-    """Gangs with which a Waiting job would start now."""
 
     @property
     def name(self) -> str:
@@ -125,16 +122,35 @@ def _plan(job: GPUJob, placings: Sequence[Placing], holdings: Holdings | None) -
     decision = answer.decision
     others = best_losers(decision, OTHERS, answer.fleet, answer.catalog) if decision.choice else ()
     plan = Plan(job, decision, others, answer.fleet.pools)
-    return with_ways_out(plan, answer, placings[:-1], holdings)
+    return with_holders(plan, placings[:-1], holdings)
 
 
-def with_ways_out(plan: Plan, answer: Answer, before: Sequence[Placing], holdings: Holdings | None) -> Plan:
-    """The plan of a Waiting job with who holds what it waits for, and with what it would start now; others as they are."""
+def with_holders(plan: Plan, before: Sequence[Placing], holdings: Holdings | None) -> Plan:
+    """The plan of a Waiting job with who holds what it waits for; others as they are."""
     if plan.decision.verdict is not Verdict.WAITING:
         return plan
-    now = starts_now(plan.decision, answer.fleet, answer.catalog)
     held = holdings.of(plan.decision, before) if holdings else ()
-    return replace(plan, holders=held, now=holdings.now if holdings else None, starts_now=now)
+    return replace(plan, holders=held, now=holdings.now if holdings else None)
+
+
+def sentence_of(decision: Decision) -> str:
+    """The summary without the clauses that have lines of their own below it."""
+    sentence = summary.summary(decision)
+    if decision.fix:
+        sentence = sentence.removesuffix(f"; {decision.fix.message}")
+    return sentence.removesuffix(summary.clause_of_now(decision))
+
+
+def ways_out(plan: Plan, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Who holds what a Waiting job waits for, and the gangs with which it would start now: label and sentence, with these names
+    of the pools.
+    """
+    if plan.now is not None:
+        for sentence in holders.told(plan.holders, plan.now):
+            yield "Held by:", sentence
+    for start in plan.decision.starts_now:
+        price = f" at {Dollars(start.price_per_hour)} an hour" if start.price_per_hour is not None else ""
+        yield "now:", start.told(names.get(start.pool, start.pool)) + price
 
 
 def document(plan: Plan, *, every: bool) -> dict[str, Any]:
@@ -143,7 +159,7 @@ def document(plan: Plan, *, every: bool) -> dict[str, Any]:
         **decision_json.plan(plan.decision, every=every),
         "whyNot": [_why_not(each) for each in plan.others],
         "heldBy": [holders.document(each) for each in plan.holders],
-        "startsNow": [_start(each) for each in plan.starts_now],
+        "startsNow": [_start(each) for each in plan.decision.starts_now],
     }
 
 

@@ -44,7 +44,7 @@ def _not_placed(decision: Decision) -> str:
     if decision.verdict is Verdict.WAITING and nearest.pool.problem and nearest.pool.problem.reason is Reason.NOT_READY:
         return f"may fit pool {nearest.pool.name} once its nodes can be used: {why}"
     if decision.verdict is Verdict.WAITING:
-        return f"fits pool {nearest.pool.name}, which is busy: {why}"
+        return _with_clauses(f"fits pool {nearest.pool.name}, which is busy: {why}", clause_of_now(decision))
     if decision.verdict is Verdict.MISCONFIGURED:
         return f"pool {nearest.pool.name} must be fixed first: {why}"
     pools = len({candidate.pool.name for candidate in decision.candidates})
@@ -53,6 +53,11 @@ def _not_placed(decision: Decision) -> str:
     if pools == 1:
         return f"the only pool, {nearest.pool.name}, can{'not ' + few if few else ' never run it'}: {why}{fix}"
     return f"none of {pools} pools can {few or 'ever run it'}; nearest is {nearest.pool.name}: {why}{fix}"
+
+
+def clause_of_now(decision: Decision) -> str:
+    """The clause of a waiting job's sentence about the first gang that would start now; empty if there is none."""
+    return "".join(f"; now {start.told(f'pool {start.pool}')}" for start in decision.starts_now[:1])
 
 
 def _has_untried_nodes(decision: Decision) -> bool:

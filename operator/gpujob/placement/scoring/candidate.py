@@ -97,6 +97,22 @@ class Fix:
 
 
 @dataclass(frozen=True, slots=True)
+class StartsNow:
+    """A gang that has room at this moment, as changes of the job's fields."""
+
+    changes: tuple[Change, ...]
+    pool: str
+    """The pool that it fits."""
+    price_per_hour: int | None
+    """Micro-dollars an hour for the whole job; None when no price is known."""
+
+    def told(self, pool: str) -> str:
+        """The changes in words, with this name of the pool: "nodes: 1 fits mi300x"."""
+        fields = ", ".join(f"{change.field.removeprefix('spec.')}: {change.after}" for change in self.changes)
+        return f"{fields} fits {pool}"
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """The result of a demand against one fleet."""
 
@@ -110,6 +126,8 @@ class Decision:
     fix: Fix | None = None
     hopeless: str = ""
     """States that no change of the job helps, and what blocks the nearest one; empty if unknown."""
+    starts_now: tuple[StartsNow, ...] = ()
+    """Gangs that would start now, for a job that waits; `smaller_gang.with_ways_out` adds them."""
 
     @property
     def digest(self) -> str:

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.request.gang import Gang
-from gpujob.placement.scoring.candidate import Change, Decision
+from gpujob.placement.scoring.candidate import Change, Decision, StartsNow
 from gpujob.values.vocabulary import Outcome, Verdict
 
 MOST_GPUS: Final = 64
 """The most GPUs of a pod that the job's schema accepts."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartsNow:
-    """A gang that has room at this moment, as changes of the job's fields."""
-
-    changes: tuple[Change, ...]
-    pool: str
-    """The pool that it fits."""
-    price_per_hour: int | None
-    """Micro-dollars an hour for the whole job; None when no price is known."""
-
-    def told(self, pool: str) -> str:
-        """The changes in words, with this name of the pool: "nodes: 1 fits mi300x"."""
-        fields = ", ".join(f"{change.field.removeprefix('spec.')}: {change.after}" for change in self.changes)
-        return f"{fields} fits {pool}"
 
 
 _Started = Callable[[int, int], StartsNow | None]
@@ -60,6 +44,12 @@ def starts_now(decision: Decision, fleet: Fleet, catalog: Catalog) -> tuple[Star
 
     as_many = next(filter(None, (started(*shape) for shape in _as_many(gang))), None)
     return (*((as_many,) if as_many else ()), *_smaller(gang, started))
+
+
+def with_ways_out(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
+    """The decision with the gangs that would start now."""
+    found = starts_now(decision, fleet, catalog)
+    return replace(decision, starts_now=found) if found else decision
 
 
 def _as_many(gang: Gang) -> Iterator[tuple[int, int]]:
