@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from gpujob.catalog.models.shapes import ModelShape
 from gpujob.values.derived import derived
@@ -76,7 +76,7 @@ class Workload:
         return other
 
     @derived
-    def known(self) -> tuple[dict[object, object], dict[object, object]]:
+    def known(self) -> tuple[dict[object, Any], dict[object, Any]]:
         """Results of functions with `of_one_or_several`, for one GPU and for several."""
         return {}, {}
 
@@ -201,6 +201,7 @@ def of_one_or_several(work_out: Callable[[Workload], T]) -> Callable[[Workload],
         known = work.known[work.gpus > 1]
         if work_out not in known:
             known[work_out] = work_out(work)
-        return cast("T", known[work_out])
+        found: T = known[work_out]
+        return found
 
     return kept

@@ -255,3 +255,14 @@ def test_the_fix_for_too_many_requests_is_for_numbers_that_divide_the_heads() ->
     fix = nearest_fix(found, fleet(*there, catalog=ANY_IMAGES), ANY_IMAGES)
     assert fix is not None
     assert [(change.field, change.after) for change in fix.changes] == [("spec.model.inference.concurrency", 48)]
+
+
+def test_heads_that_are_only_usual_for_a_size_rule_no_number_out() -> None:
+    served = {"method": "Inference", "inference": {"maxTokens": 8192, "concurrency": 64}}
+    for size in ("6B", "8B", "20B", "33B"):
+        for count in (2, 5, 8):
+            found = decided(node("n", H100, 8), model={"parameters": size, **served}, gpusPerNode=count)
+            assert Reason.HEADS_NOT_DIVIDED not in {doubt.reason for doubt in found.candidates[0].doubts}
+    stated = {"parameters": "8B", **served, "shape": {"heads": 32, "kvHeads": 8}}
+    found = decided(node("n", H100, 8), model=stated, gpusPerNode=5)
+    assert Reason.HEADS_NOT_DIVIDED in {doubt.reason for doubt in found.candidates[0].doubts}

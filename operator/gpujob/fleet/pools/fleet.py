@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
+from typing import Any
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices.identity import nearest
@@ -43,7 +44,7 @@ class Fleet:
     """Where PersistentVolumeClaims can be mounted."""
     priorities: Priorities = field(default_factory=dict)
     """The PriorityClasses; empty if they are unknown."""
-    answers: dict[object, tuple[object, object]] = field(default_factory=dict, compare=False, repr=False)
+    answers: dict[object, tuple[Any, Any]] = field(default_factory=dict, compare=False, repr=False)
     """Cache of results that placement computes from the facts of all pools, each with its inputs; a fleet shares it with its
     successors.
     """

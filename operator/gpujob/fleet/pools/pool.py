@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from gpujob.catalog.entities import Accelerator
 from gpujob.fleet.dra.claim_request import DeviceRequest
@@ -195,7 +195,7 @@ class Pool:
         return dict(found)
 
     @cached_property
-    def answers(self) -> dict[object, tuple[object, object]]:
+    def answers(self) -> dict[object, tuple[Any, Any]]:
         """Cache of results that placement computes from the pool's facts alone, whatever its nodes' state, each with its other
         inputs.
         """

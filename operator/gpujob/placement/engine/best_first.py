@@ -66,12 +66,14 @@ class Wanted:
         pools are ordered by price, at most `price_limit` micro-dollars.
         """
         gpus, scales = self.gang.gpus, self.asked.scales
+        # Where the speed grows with the number of GPUs, the value of one is that of the gang.
+        ceiling = aim.ceiling if scales else None
         for each in self._asked_about(standings(self.demand, aim, self.fleet, self.catalog).ordered):
             if price_limit is not None and each.price is not None and each.price * gpus > price_limit:
                 if self.demand.trying is None:
                     return  # The order is that of the prices.
                 continue
-            if each.is_beyond(gpus, aim, scales=scales):
+            if (each.at_best or 0) > ceiling if ceiling is not None else each.is_beyond(gpus, aim, scales=scales):
                 continue
             if beats is not None and not beats(self.worth(each)):
                 if aim.objective is not Objective.VALUE and self.demand.trying is None:
@@ -118,9 +120,10 @@ class Wanted:
 
     def _first_refusal(self, pool: Pool, kin: PoolClass) -> Finding | None:
         """What rejects a pool whatever the image. If it makes all equivalent pools infeasible, these are not evaluated."""
-        over, forever = self.asked.allowance.refusal_of_gpus(pool)
-        if over is not None and forever:
-            return over
+        if self.asked.allowance.is_limited:
+            over, forever = self.asked.allowance.refusal_of_gpus(pool)
+            if over is not None and forever:
+                return over
         if kin in self._accepted:
             return None
         of_rules, shared = self.asked.asking.first_refusal(self.demand, pool, self.fleet)
@@ -199,7 +202,8 @@ class Place:
             wanted, pool = self._wanted, self._pool
             if self._refusal is not None or not node_fit.may_have_room(wanted.gang, pool):
                 return None
-            if wanted.asked.allowance.refusal_of_gpus(pool)[0] is not None:
+            allowance = wanted.asked.allowance
+            if allowance.is_limited and allowance.refusal_of_gpus(pool)[0] is not None:
                 return None
             trials = (self._try(image, room) for image, room in self._rooms() if room is not None)
             self._fit = next((trial for trial in trials if trial.candidate.outcome is Outcome.FITS), None)

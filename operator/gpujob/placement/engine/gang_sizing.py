@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import inf
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import MOST_NODES, NodeSizes, Pool
-from gpujob.placement.filters.memory import divides
+from gpujob.placement.filters.memory import divides, known_heads
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import ModelDemand, estimates_of, workload_of
@@ -142,7 +142,8 @@ def _sizes(fleet: Fleet, nodes: int) -> _BySize:
     kept = fleet.answers.get(_sizes)
     if kept is None or kept[0] != sizes:
         kept = fleet.answers[_sizes] = (sizes, _by_size(sizes))
-    return cast("_BySize", kept[1])
+    known: _BySize = kept[1]
+    return known
 
 
 def _by_size(sizes: Iterable[tuple[str, NodeSizes, bool, int | None]]) -> _BySize:
@@ -204,9 +205,10 @@ def _fewest(
             if left and needs.on(group[last].gpus).expected <= left[-1]:
                 for gang in group[low : last + 1]:
                     need = needs.on(gang.gpus)
-                    while doubtful and need.expected <= doubtful[-1]:
+                    expected = need.expected
+                    while doubtful and expected <= doubtful[-1]:
                         nearly[doubtful.pop()].setdefault(gang)
-                    while left and need.expected <= left[-1] and need.high <= left[-1]:
+                    while left and expected <= left[-1] and need.high <= left[-1]:
                         found[left.pop()].setdefault(gang)
             if not left:
                 return
@@ -220,9 +222,8 @@ def _probes(count: int) -> Sequence[int]:
 
 
 def _heads(demand: Demand, needs: Estimates) -> tuple[int, int] | None:
-    """Attention heads and KV heads that a tensor parallel model divides over its GPUs; None if it is divided in another way."""
-    work = needs.on(SEVERAL.gpus).work
-    return (work.shape.heads, work.shape.kv_heads) if work.tensor_parallel and demand.spreads(SEVERAL) else None
+    """The heads that a model which is spread over several GPUs divides over them; None if they count for nothing."""
+    return known_heads(demand, needs.on(SEVERAL.gpus).work) if demand.spreads(SEVERAL) else None
 
 
 def _is_divided(gang: Gang, heads: tuple[int, int] | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
@@ -15,6 +15,9 @@ from gpujob.placement.request.model_requirements import shape_of
 from gpujob.values.finding import Finding, Lack, Need, Size, counted, listed
 from gpujob.values.quantity import GI
 from gpujob.values.vocabulary import Reason
+
+if TYPE_CHECKING:
+    from gpujob.memory.workload import Workload
 
 
 def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
@@ -86,16 +89,22 @@ def sharding_assumed(demand: Demand) -> Iterator[Finding]:
 def heads_not_divided(demand: Demand) -> Iterator[Finding]:
     """The warning that engines reject a number of GPUs on a node over which attention heads cannot be divided."""
     need, gpus = demand.gang.memory, demand.gang.gpus_per_node
-    if need is None or gpus == 1 or not need.work.tensor_parallel:
-        return
-    heads = (need.work.shape.heads, need.work.shape.kv_heads)
-    if not divides(gpus, heads):
+    heads = known_heads(demand, need.work) if need is not None and gpus > 1 else None
+    if heads is not None and not divides(gpus, heads):
         fewer = next(number for number in range(gpus - 1, 0, -1) if divides(number, heads))
         sentence = (
             "{} on a node do not divide the model's {} attention heads ({} KV heads), and tensor parallel engines reject that; "
             "gpusPerNode {} does"
         )
         yield Finding(Reason.HEADS_NOT_DIVIDED, sentence, (counted(gpus, "GPU"), *heads, fewer))
+
+
+def known_heads(demand: Demand, work: Workload) -> tuple[int, int] | None:
+    """Attention heads and KV heads that a tensor parallel model divides over its GPUs; None if it is divided in another way, or
+    if its heads are only those of usual models of its size.
+    """
+    said = demand.model is not None and (demand.model.parameters is None or "heads" in dict(demand.model.overrides))
+    return (work.shape.heads, work.shape.kv_heads) if work.tensor_parallel and said else None
 
 
 def divides(gpus: int, heads: tuple[int, int]) -> bool:

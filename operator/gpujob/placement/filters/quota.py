@@ -23,18 +23,18 @@ _NOTHING: Final = (None, False)
 class Allowance:
     """The quotas for a demand of one gang; which of them count its pods is computed once for all equal pools."""
 
-    __slots__ = ("_demand", "_fleet", "_is_limited", "_of_gpus", "_quotas", "_unchecked")
+    __slots__ = ("_demand", "_fleet", "_of_gpus", "_quotas", "_unchecked", "is_limited")
 
     def __init__(self, demand: Demand, fleet: Fleet) -> None:
         self._demand, self._fleet = demand, fleet
-        self._is_limited = demand.namespace in fleet.quotas
+        self.is_limited = demand.namespace in fleet.quotas
         self._quotas: dict[bool, tuple[Quota, ...]] = {}
         self._unchecked: dict[bool, Findings] = {}
         self._of_gpus: dict[str, tuple[Finding | None, bool]] = {}
 
     def refusal(self, pool: Pool, needs: Resources) -> tuple[Finding | None, bool]:
         """The findings for pods with these needs, and whether the quotas never allow them."""
-        if not self._is_limited:
+        if not self.is_limited:
             return _NOTHING
         demand = self._demand
         taken = pool.taken(demand.gpus_per_node, needs, demand.nodes, demand.new_claims)
@@ -54,7 +54,7 @@ class Allowance:
 
     def refusal_of_gpus(self, pool: Pool) -> tuple[Finding | None, bool]:
         """The findings for the gang's GPUs alone, and whether the quotas never allow them."""
-        if not self._is_limited:
+        if not self.is_limited:
             return _NOTHING
         # A pool with host devices counts no other resource in that way.
         counted = pool.counted_as
@@ -65,7 +65,7 @@ class Allowance:
 
     def unchecked(self, pool: Pool) -> Findings:
         """The warning that it is unknown whether a quota counts the job's pods."""
-        if not self._is_limited:
+        if not self.is_limited:
             return ()
         if pool.host_devices not in self._unchecked:
             self._unchecked[pool.host_devices] = self._of_unknown_scope(pool)

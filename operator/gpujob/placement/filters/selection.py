@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, cast
+from typing import Final
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
@@ -109,7 +109,8 @@ def pool_class_of(pool: Pool) -> PoolClass:
         of_admin = (pool.namespaces, pool.host_devices, pool.fabric, pool.vendor_assumed)
         asked = frozenset(rule for rule in pool_filters.POOL_RULES if rule not in _QUIET or not _QUIET[rule](pool))
         kept = pool.answers[pool_class_of] = (None, _pool_class((*pool.equipment, *of_device, *of_admin), asked))
-    return cast("PoolClass", kept[1])
+    known: PoolClass = kept[1]
+    return known
 
 
 @lru_cache(maxsize=1024)

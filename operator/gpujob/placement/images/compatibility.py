@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.entities import Feature
@@ -83,7 +83,8 @@ def suitability(pool: Pool, catalog: Catalog) -> Suitability:
     kept = pool.answers.get(suitability)
     if kept is None or kept[0] is not catalog:
         kept = pool.answers[suitability] = (catalog, _of_shipped(catalog, pool.equipment))
-    return cast("Suitability", kept[1])
+    known: Suitability = kept[1]
+    return known
 
 
 @lru_cache(maxsize=256)

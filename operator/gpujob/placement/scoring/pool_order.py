@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import is_
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
@@ -67,15 +67,13 @@ class PoolScore(NamedTuple):
 
     def worth(self, gpus: int, *, scales: bool) -> Worth:
         """The price and the speed of a number of its GPUs on existing nodes; `scales` as in Candidate."""
-        price = None if self.price is None else self.price * gpus
-        return Worth(price, self._speed(gpus, scales=scales), self.error)
+        price, times = None if self.price is None else self.price * gpus, gpus if scales or self.measured else 1
+        return Worth(price, None if self.speed is None else self.speed * times, self.error)
 
     def ties(self, pool: Pool, gang: Gang, doubts: int, *, scales: bool) -> Rank:
         """The lower bound of `score.ties_of` for a gang on its existing nodes."""
-        return score.ties_of(pool, gang, doubts, None if self.price is None else self._speed(gang.gpus, scales=scales))
-
-    def _speed(self, gpus: int, *, scales: bool) -> int | None:
-        return None if self.speed is None else self.speed * (gpus if scales or self.measured else 1)
+        paid = None if self.price is None or self.speed is None else self.speed
+        return score.ties_of(pool, gang, doubts, paid and paid * (gang.gpus if scales or self.measured else 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +150,11 @@ def _kept(fleet: Fleet, what: object, catalog: Catalog, work_out: Callable[[], T
     """Results cached for one set of pools and one catalog."""
     kept = fleet.answers.get(what)
     if kept is not None:
-        of_catalog, facts = cast("tuple[Catalog, tuple[object, ...]]", kept[0])
+        found: T = kept[1]
+        of_catalog, facts = kept[0]
         if of_catalog is catalog and facts is fleet.facts:
-            return cast("T", kept[1])
+            return found
         if of_catalog is catalog and len(facts) == len(fleet.facts) and all(map(is_, facts, fleet.facts)):
-            found = cast("T", kept[1])
             # With this fleet's facts as key the next comparison is by identity.
             fleet.answers[what] = ((catalog, fleet.facts), found)
             return found

@@ -144,7 +144,7 @@ class Worth(NamedTuple):
     @property
     def value(self) -> int | None:
         """The price of an hour of the reference's work, in parts of a micro-dollar (`FINE`); None if unknown."""
-        price = self.counted_price
+        price = self.counted_price if self.planned else self.price
         return price * FINE // self.speed if price is not None and self.speed else None
 
     @property
@@ -242,7 +242,7 @@ def objective_key_of(worth: Worth, aim: Aim) -> tuple[int, ...]:
     Under Value the candidates that are equal within the error of their speeds come first, sorted by price an hour, then by speed;
     then the others by their value. Speed puts an unknown speed last, as Cost and Value do with an unknown price.
     """
-    price, speed = worth.counted_price, worth.speed
+    price, speed = worth.counted_price if worth.planned else worth.price, worth.speed
     cost = (price is None, price or 0)
     if aim.objective is Objective.COST:
         return cost
