@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from builders import A100, ANY_IMAGES, H100, L4, MI300X, T4, Object, decision, demand, fleet, gpupool, node, pod
 
+from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.summary import summary
 from gpujob.placement.scoring.candidate import Decision, Fix
@@ -291,3 +292,27 @@ def test_what_helps_is_one_more_thing_than_what_is_in_the_way(
     assert found.verdict is Verdict.IMPOSSIBLE
     assert found.fix is not None
     assert sorted((change.field, change.after) for change in found.fix.changes) == fix
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "nearest"),
+    [
+        ("H100-PCIe", {"a": A100, "h": H100, "m": MI300X}, "H100-SXM"),
+        ("h200", {"a": A100, "h": H100, "m": MI300X}, "H100-SXM"),
+        ("MI325X", {"a": A100, "h": H100, "m": MI300X}, "MI300X"),
+        ("MI210", {"a": A100, "m": MI300X}, "MI300X"),
+        ("A100-40GB", {"h": H100, "a": A100}, "A100-80GB"),
+        ("B200", {"h": H100, "m": MI300X}, "H100-SXM"),
+    ],
+)
+def test_the_nearest_device_for_one_that_is_not_there_is_of_its_model_then_architecture_then_vendor(
+    wanted: str, there: dict[str, Any], nearest: str
+) -> None:
+    nodes = [node(name, gpu, price="2") for name, gpu in there.items()]
+    for spec, field, after in (
+        ({"placement": {"accelerators": {"allow": [wanted]}}}, "spec.placement.accelerators.allow", [wanted, nearest]),
+        ({"shapes": [{"accelerator": wanted}]}, "spec.shapes[0].accelerator", nearest),
+    ):
+        fix = nearest_fix(decision(*nodes, **spec), fleet(*nodes), load_catalog())
+        assert fix is not None
+        assert [(change.field, change.after) for change in fix.changes] == [(field, after)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.devices.identity import bare_words
 from gpujob.catalog.images.runtime import Runtime
 from gpujob.catalog.images.versions import Release, release
 from gpujob.fleet.pools.fleet import Fleet
@@ -21,6 +22,9 @@ from gpujob.values.vocabulary import Precision
 BUDGET: Final = "spec.placement.budget"
 PRICE_LIMIT: Final = "spec.placement.maxPricePerHour"
 """The field that `higher_price` changes."""
+
+UNRELATED: Final = 3
+"""Steps between the accelerators of two vendors; see `_steps_apart`."""
 
 DOUBLE: Final = 2
 
@@ -55,11 +59,34 @@ def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catal
     """Adds the pool's accelerator to the job's lists, or to its gang."""
     name = candidate.pool.accelerator_id
     allowed, denied = demand.accelerators_allowed, demand.accelerators_denied
-    yield from _listed_name("accelerators", name, allowed, denied, demand)
+    apart = _steps_apart(candidate, demand.ids_of(allowed), catalog)
+    yield from _listed_name("accelerators", name, allowed, denied, demand, apart)
     gang = candidate.gang
     if not demand.is_meant_for(gang, (name,)) and candidate.pool.accelerator is not None:
         changed = demand.changed(gang, replace(gang, accelerator=name))
-        yield proposed(costs.NAME_ALLOWED, gang.field("accelerator"), gang.accelerator, name, changed)
+        apart = _steps_apart(candidate, demand.ids_of((gang.accelerator or "",)), catalog)
+        cost = costs.NAME_ALLOWED - costs.CLOSER_DEVICE * (UNRELATED - apart)
+        yield proposed(cost, gang.field("accelerator"), gang.accelerator, name, changed)
+
+
+def _steps_apart(candidate: Candidate, wanted: Iterable[str], catalog: Catalog) -> int:
+    """How far the pool's accelerator is from the wanted ones: 0 of one model (H100-SXM, H100-PCIe), 1 of one architecture, 2 of
+    one vendor, 3 of another.
+    """
+    own = candidate.pool.accelerator
+    rows = [row for row in map(catalog.accelerator, wanted) if row is not None] if own is not None else []
+    if own is None or not rows:
+        return UNRELATED
+    return min(
+        0 if _numbered(row.id) & _numbered(own.id) else 1 if row.architecture == own.architecture else 2
+        if row.vendor is own.vendor else UNRELATED
+        for row in rows
+    )  # fmt: skip
+
+
+def _numbered(identity: str) -> set[str]:
+    """The words of an id that have a number and are no size: h100, a6000."""
+    return {word for word in bare_words(identity) if any(map(str.isdigit, word))}
 
 
 def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -75,13 +102,14 @@ def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
 
 
 def _listed_name(
-    kind: str, name: str, allowed: tuple[str, ...], denied: tuple[str, ...], demand: Demand
+    kind: str, name: str, allowed: tuple[str, ...], denied: tuple[str, ...], demand: Demand, apart: int = UNRELATED
 ) -> Iterator[Proposal]:
-    """Adds the name to the allowed ones, or removes it from the denied ones."""
+    """Adds the name to the allowed ones, the closer the nearer, or removes it from the denied ones."""
     if allowed and name not in demand.ids_of(allowed):
         wider = (*allowed, name)
         changed = demand.but(**{f"{kind}_allowed": wider})
-        yield proposed(costs.NAME_ALLOWED, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
+        cost = costs.NAME_ALLOWED - costs.CLOSER_DEVICE * (UNRELATED - apart)
+        yield proposed(cost, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
     if name in demand.ids_of(denied):
         fewer = tuple(word for word in denied if name not in demand.ids_of((word,)))
         changed = demand.but(**{f"{kind}_denied": fewer})

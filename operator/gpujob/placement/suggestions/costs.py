@@ -22,6 +22,8 @@ PRICE_WITHIN_DOUBLE: Final = 0.25
 CAPACITY_TYPE_ADDED: Final = 0.25
 NAME_ALLOWED: Final = 0.3
 """A vendor, accelerator or pool is added to those that the job allows, or takes the place of a gang's accelerator."""
+CLOSER_DEVICE: Final = 0.01
+"""Less for an accelerator of the same vendor, again for the same architecture, and again for the same model on another board."""
 SHARDED: Final = 0.3
 """The model is sharded over the job's GPUs, or over more of them (plus a thousandth for each)."""
 PER_GPU: Final = 0.001
