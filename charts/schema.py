@@ -30,6 +30,7 @@ DEFINITIONS: Final[dict[str, Any]] = {
     "auto": {"enum": ["auto", True, False]},
     "interval": {"type": "string", "pattern": "^[1-9][0-9]*(s|m)$"},
     "name": _NAME,
+    "objectName": {"type": "string", "maxLength": 253, "pattern": "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$"},
     "namespaceName": {"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
     # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names
     "accountName": {

@@ -103,6 +103,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
         max_size=2,
     ),
     "metrics.port": st.integers(1024, 65535),
+    "metrics.tlsSecret": NAME_OR_NONE,
+    "metrics.authentication.enabled": st.booleans(),
     "health.port": st.integers(1024, 65535),
     "extraEnv": st.lists(VARIABLE, max_size=3, unique_by=lambda each: each["name"]),
     "resources": st.sampled_from([{}, {"requests": {"cpu": 1}}, {"limits": {"memory": 2147483648, "cpu": 0.5}}]),
@@ -170,7 +172,9 @@ def combinations(draw: st.DrawFn) -> Object:
             at = at.setdefault(group, {})
         at[name] = draw(VALUES[path])
     defaults = yaml.safe_load((CHART / "values.yaml").read_text())
-    ports = {(made.get(each) or defaults[each])["port"] for each in ("metrics", "health")}
+    metrics = made.get("metrics", {})
+    assume(metrics.get("tlsSecret") or not metrics.get("authentication", {}).get("enabled"))
+    ports = {made.get(each, {}).get("port", defaults[each]["port"]) for each in ("metrics", "health")}
     assume(len(ports) == 2)
     return made
 

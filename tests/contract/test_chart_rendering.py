@@ -49,7 +49,7 @@ EVERYTHING: dict[str, Any] = {
     "catalog": {"instanceTypes": [{"cloud": "ours", "accelerator": "MI300X", "devices": {"rack-8": 8}}]},
     "imageMirrors": [{"from": "docker.io/rocm", "to": "registry.example:5000/rocm"}],
     "podLabels": {"sidecar.istio.io/inject": "false"},
-    "metrics": {"port": 9000},
+    "metrics": {"port": 9000, "tlsSecret": "metrics-tls", "authentication": {"enabled": True}},
     "health": {"port": 9001},
     "extraEnv": [
         {"name": "GPUJOB_WRITE_RATE", "value": "50"},
@@ -499,6 +499,33 @@ def test_the_operator_may_do_what_it_calls_and_nothing_else() -> None:
     assert unnamed == ["create"]
 
 
+def test_tokens_of_scrapers_are_read_only_where_tls_hides_them() -> None:
+    done = helm(
+        "template", RELEASE, str(CHART), values={"replicaCount": 0, "metrics": {"authentication": {"enabled": True}}}
+    )
+    assert done.returncode != 0
+    sentence = "metrics.authentication.enabled needs metrics.tlsSecret: without TLS the tokens of scrapers can be read on the network"
+    assert sentence in done.stderr
+
+
+def test_metrics_behind_tokens_come_with_the_rights_that_they_need() -> None:
+    objects = rendered(EVERYTHING)
+    asked = {
+        ("authentication.k8s.io", "tokenreviews"): {"create"},
+        ("authorization.k8s.io", "subjectaccessreviews"): {"create"},
+    }
+    assert {**OPERATOR_MAY, **asked} == rights(role_named(objects, "gpus"))
+    assert role_named(objects, "gpujob-metrics-reader")["rules"] == [
+        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+    ]
+    (endpoint,) = one(objects, "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"]["serverName"] == f"gpus.{NAMESPACE}.svc"
+    assert endpoint["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    plain = rendered({"monitoring": {"serviceMonitor": {"enabled": True}}})
+    assert one(plain, "ServiceMonitor")["spec"]["endpoints"][0].keys() == {"port", "interval", "honorLabels"}
+
+
 WRITES_IN_NO_NAMESPACE = {"gpupools", "gpupools/status"}
 
 
@@ -586,9 +613,12 @@ def test_the_operators_pod_is_restricted(sample: str) -> None:
     pod = one(rendered(SAMPLES[sample]), "Deployment")["spec"]["template"]["spec"]
     assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "initContainers"}
+    items = [{"key": name, "path": name} for name in ("tls.crt", "tls.key")]
+    certificate = {"name": "metrics-tls", "secret": {"secretName": "metrics-tls", "items": items}}
     assert pod["volumes"] == [
         {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
         {"name": "site", "configMap": {"name": "gpujob-site"}},
+        *([certificate] if sample == "everything" else []),
     ]
     (container,) = pod["containers"]
     assert container["securityContext"] == {
@@ -607,6 +637,8 @@ def test_the_operator_is_told_what_it_reads() -> None:
         "GPUJOB_NAMESPACE": "metadata.namespace",
         "GPUJOB_POD_NAME": "metadata.name",
         "GPUJOB_METRICS_PORT": "9000",
+        "GPUJOB_METRICS_AUTHENTICATION": "true",
+        "GPUJOB_METRICS_TLS": "/etc/gpujob-tls",
         "GPUJOB_HEALTH_PORT": "9001",
         "GPUJOB_SITE": "/etc/gpujob/site.yaml",
         "GPUJOB_LOG_LEVEL": "debug",

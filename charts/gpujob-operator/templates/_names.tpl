@@ -153,6 +153,14 @@ reporter_failures_total
       fieldPath: metadata.name
 - name: GPUJOB_METRICS_PORT
   value: {{ .Values.metrics.port | quote }}
+{{- if .Values.metrics.authentication.enabled }}
+- name: GPUJOB_METRICS_AUTHENTICATION
+  value: "true"
+{{- end }}
+{{- if .Values.metrics.tlsSecret }}
+- name: GPUJOB_METRICS_TLS
+  value: /etc/gpujob-tls
+{{- end }}
 - name: GPUJOB_HEALTH_PORT
   value: {{ .Values.health.port | quote }}
 {{- with .Values.watchNamespaces }}

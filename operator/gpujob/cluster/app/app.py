@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.files.site import with_site
-from gpujob.cluster.app.http_server import Endpoints
+from gpujob.cluster.app.http_server import Certificate, Endpoints, everybody
+from gpujob.cluster.app.metrics_access import MetricsAccess
 from gpujob.cluster.app.metrics_snapshot import snapshot
 from gpujob.cluster.app.readiness import hindrances, unknowns
 from gpujob.cluster.app.served_crds import ServedCrds
@@ -116,6 +117,8 @@ class Operator:
             lambda: [*self.crds.hindrances(), *hindrances(self.mirror, self.health, gate)],
             lambda: [*self.crds.doubts(), *unknowns(self.mirror)],
             lambda: registry_of(snapshot(self, book, self._client)),
+            MetricsAccess(self._client).refusal if settings.metrics_authentication else everybody,
+            Certificate(Path(settings.metrics_tls)) if settings.metrics_tls else None,
         )
 
     async def run(self) -> None:

@@ -3,11 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
 
+import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from gpujob.values.errors import BadInput
+
+CERTIFICATE_READ_EVERY: Final = 60.0
+"""Seconds between two looks whether the certificate was renewed."""
+
+log = structlog.get_logger(__name__)
+
+Access = Callable[[web.Request], Awaitable[web.Response | None]]
+
+
+async def everybody(_: web.Request) -> None:
+    """Refuses no request."""
+
+
+class Certificate:
+    """The certificate of a folder with tls.crt and tls.key, which may be renewed; BadInput if it cannot be read at first."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read = b""
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            self._load()
+        except (OSError, ssl.SSLError) as error:
+            raise BadInput(f"GPUJOB_METRICS_TLS: tls.crt and tls.key of {folder} cannot be read: {error}") from error
+
+    def _load(self) -> None:
+        text = (self._folder / "tls.crt").read_bytes()
+        if text != self._read:
+            self.context.load_cert_chain(self._folder / "tls.crt", self._folder / "tls.key")
+            self._read = text
+
+    def look(self) -> None:
+        """Takes a renewed certificate for new connections; one that cannot be read leaves the old one."""
+        try:
+            self._load()
+        except (OSError, ssl.SSLError) as error:
+            log.error(
+                "the renewed certificate of the metrics cannot be read", folder=str(self._folder), error=str(error)
+            )
+
+    async def renew(self) -> None:
+        """Looks for ever."""
+        while True:
+            await asyncio.sleep(CERTIFICATE_READ_EVERY)
+            self.look()
 
 
 class Endpoints:
@@ -18,12 +71,19 @@ class Endpoints:
         hindrances: Callable[[], list[str]],
         unknowns: Callable[[], list[str]],
         scrape: Callable[[], CollectorRegistry],
+        access: Access = everybody,
+        certificate: Certificate | None = None,
     ) -> None:
-        self._hindrances, self._unknowns, self._scrape = hindrances, unknowns, scrape
+        self._hindrances, self._unknowns, self._scrape, self._access = hindrances, unknowns, scrape, access
+        self._certificate = certificate
         self._runners: list[web.AppRunner] = []
+        self._renewal: asyncio.Task[None] | None = None
 
     async def start(self, host: str, health_port: int, metrics_port: int) -> None:
         """Listens on both ports, at all addresses of IPv4 and IPv6 if `host` is empty; a port of 0 is not served."""
+        certificate = self._certificate
+        if certificate is not None:
+            self._renewal = asyncio.create_task(certificate.renew(), name="certificate")
         probes = [web.get("/healthz", self._healthz), web.get("/readyz", self._readyz)]
         for port, routes in ((health_port, probes), (metrics_port, [web.get("/metrics", self._metrics)])):
             if port:
@@ -31,11 +91,16 @@ class Endpoints:
                 app.add_routes(routes)
                 runner = web.AppRunner(app, access_log=None)
                 await runner.setup()
-                await web.TCPSite(runner, host or None, port).start()
+                context = certificate.context if certificate is not None and port == metrics_port else None
+                await web.TCPSite(runner, host or None, port, ssl_context=context).start()
                 self._runners.append(runner)
 
     async def close(self) -> None:
         """Stops listening."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._renewal
         for runner in self._runners:
             await runner.cleanup()
 
@@ -49,7 +114,10 @@ class Endpoints:
         lines = [*(hindrances or ["ready"]), *self._unknowns()]
         return web.Response(text="\n".join(lines) + "\n", status=503 if hindrances else 200)
 
-    async def _metrics(self, _: web.Request) -> web.Response:
+    async def _metrics(self, request: web.Request) -> web.Response:
+        refused = await self._access(request)
+        if refused is not None:
+            return refused
         # The values are collected here and rendered in a thread: for many jobs rendering takes longer than the loop may block.
         body = await asyncio.to_thread(generate_latest, self._scrape())
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})

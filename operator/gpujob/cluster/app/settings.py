@@ -27,6 +27,10 @@ class Settings:
     pod_name: str = ""
     """The identity of this process in the Lease and in events."""
     metrics_port: int = 9464
+    metrics_authentication: bool = False
+    """Whether metrics need a token of who may get /metrics."""
+    metrics_tls: str = ""
+    """The folder with tls.crt and tls.key with which metrics are served; empty for plain HTTP."""
     health_port: int = 8080
     listen: str = ""
     """The address at which probes and metrics are served; empty: all, of IPv4 and IPv6."""
@@ -59,6 +63,8 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         namespace=env.get("GPUJOB_NAMESPACE") or "gpujob-system",
         pod_name=env.get("GPUJOB_POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
         metrics_port=_port(env, "GPUJOB_METRICS_PORT", 9464),
+        metrics_authentication=_one_of(env, "GPUJOB_METRICS_AUTHENTICATION", ("false", "true")) == "true",
+        metrics_tls=env.get("GPUJOB_METRICS_TLS") or "",
         health_port=_port(env, "GPUJOB_HEALTH_PORT", 8080),
         listen=_address(env, "GPUJOB_LISTEN"),
         watch_namespaces=_namespaces(env, "GPUJOB_WATCH_NAMESPACES"),
