@@ -1,4 +1,4 @@
-"""Attacks: what somebody writes, or does with a stolen token, to get more than his pods may; each is refused at the earliest place.
+"""Attacks: what a user writes, or does with a stolen token, to get more than his pods may; each is refused at the earliest place.
 
 The rows of attacks.yaml are manifests of GPUJobs. What other objects of a cluster can hold against the operator (labels, statuses,
 replies of pods) is in tests/unit: test_hostile_objects, test_hostile_children, test_fetching_reports, test_reading_reports.

@@ -1,4 +1,4 @@
-"""Metrics behind tokens, with the rights of the chart: the API server says who may read them, whoever leads."""
+"""Metrics behind tokens, with the rights of the chart: the API server says who may read them, also at a replica that does not lead."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def scraped(cluster: Cluster, operator: OperatorProcess, operators: Operators, t
 
 
 def ask(scraped: Scraped, token: str) -> tuple[int, str]:
-    """Code and text of a scrape; 0 where nobody answers."""
+    """Code and text of a scrape; 0 without an answer."""
     port, folder = scraped
     request = Request(
         f"https://127.0.0.1:{port}/metrics", headers={"Authorization": f"Bearer {token}"} if token else {}

@@ -1,5 +1,6 @@
 """The program: settings, kopf's shell, the HTTP server, and the snapshot behind /metrics.
 
 Reading order: `kopf_shell` (start and stop), `settings`, `app` (one process put together), `http_server` with `readiness`,
-`metrics_snapshot` and `job_conditions`, `served_crds`, `short_pauses` (garbage collection and first use).
+`metrics_snapshot`, `job_conditions` and `metrics_access`, `served_crds`, `short_pauses` (garbage collection and first use), `installed`
+(what `helm test` runs).
 """

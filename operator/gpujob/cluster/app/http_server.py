@@ -57,7 +57,7 @@ class Certificate:
             )
 
     async def renew(self) -> None:
-        """Looks for ever."""
+        """Looks until it is cancelled."""
         while True:
             await asyncio.sleep(CERTIFICATE_READ_EVERY)
             self.look()
