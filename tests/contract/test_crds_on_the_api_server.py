@@ -170,3 +170,18 @@ def test_a_placed_job_is_immutable_but_for_suspend_and_its_limits(cluster: Clust
         assert limited.returncode == 0, limited.stderr
     suspended = kubectl(cluster, "patch", "gpujob", "fixed", "--type=merge", "-p", '{"spec": {"suspend": true}}')
     assert suspended.returncode == 0, suspended.stderr
+
+
+def test_a_runtime_states_its_facts_or_the_row_that_has_them(api: ApiServer, crds: None) -> None:
+    path = PATHS["GPURuntime"]
+    for spec in ({"extends": "row"}, {"extends": "row", "image": "a/b:1", "preference": 3}):
+        api.try_out(path, manifest({"kind": "GPURuntime", "spec": spec}))
+    for spec in ({}, {"image": "a/b:1", "backend": "CUDA", "backendVersion": "13.0", "architectures": ["9.0"]}):
+        with pytest.raises(
+            Refused, match="without extends needs image, backend, backendVersion, framework and architectures"
+        ):
+            api.try_out(path, manifest({"kind": "GPURuntime", "spec": spec}))
+    body = manifest({"kind": "GPURuntime", "spec": {"extends": "row"}})
+    stored = api.create(f"{path}?dryRun=All", body)
+    # A default would stand in the place of the row's fact.
+    assert stored["spec"] == {"extends": "row"}

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from gpujob.api.manifest import read_gpujob, read_gpupool, read_gpuruntime
+from gpujob.catalog.files.extending import extended, extends
 from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.files.site import with_site
 from gpujob.values.vocabulary import API_VERSION
@@ -21,7 +22,15 @@ LINKING = [
     for path in sorted(ROOT.rglob("*.md"))
     if not {"node_modules", ".venv", ".uv"} & {*path.relative_to(ROOT).parts}
 ]
-READERS = {"GPUJob": read_gpujob, "GPUPool": read_gpupool, "GPURuntime": read_gpuruntime}
+
+
+def read_runtime(manifest: dict[str, Any]) -> object:
+    """A GPURuntime, with the facts of the row that it extends."""
+    spec = extended(manifest["spec"], load_catalog().runtimes) if extends(manifest) else manifest["spec"]
+    return read_gpuruntime({**manifest, "spec": spec})
+
+
+READERS = {"GPUJob": read_gpujob, "GPUPool": read_gpupool, "GPURuntime": read_runtime}
 BLOCKS = [
     pytest.param(yaml.safe_load(text), id=f"{page.stem}-{number}")
     for page in PAGES

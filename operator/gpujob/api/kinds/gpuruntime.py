@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from gpujob.api.fields import patterns
 from gpujob.api.fields.amounts import Memory
-from gpujob.api.fields.base import ObjectMeta, Reference, Shape, Word, a_set
+from gpujob.api.fields.base import DnsName, ObjectMeta, Reference, Shape, Word, a_set
 from gpujob.values.vocabulary import API_VERSION
 
 Version = Annotated[str, Field(min_length=1, max_length=64), patterns.VERSION]
@@ -32,38 +32,49 @@ class DriverWindow(Shape):
     """The newest that was tested; a newer one gives a warning."""
 
 
+def _optional(schema: dict[str, Any]) -> None:
+    """The API server takes a spec whose facts are those of a row; a rule says which are needed without one."""
+    schema.pop("required", None)
+
+
 class GPURuntimeSpec(Shape):
     """The image and its facts."""
 
+    model_config = ConfigDict(json_schema_extra=_optional)
+
+    extends: DnsName | None = None
+    """A row of the catalog whose facts hold where this object does not state its own: write `image` alone for a copy of that row's
+    image in another registry. A field that is written replaces the row's as a whole."""
     image: Reference
-    """The container image, with a digest where one is known."""
+    """The container image, with a digest where one is known; needed without `extends`."""
     backend: Literal["CUDA", "ROCm"]
-    """The software stack that it is built for."""
+    """The software stack that it is built for; needed without `extends`."""
     backend_version: Version
-    """The version of CUDA or ROCm; compared as whole numbers (7.14 is newer than 7.2)."""
+    """The version of CUDA or ROCm; compared as whole numbers (7.14 is newer than 7.2); needed without `extends`."""
     framework: RuntimeFramework
-    """The framework inside."""
+    """The framework inside; needed without `extends`."""
     python: Version | None = None
     """The Python version inside."""
     architectures: Annotated[
         tuple[Annotated[str, Field(max_length=16), patterns.ARCHITECTURE], ...],
         a_set(items=64),
     ]
-    """GPU architectures compiled in: gfx942 or gfx11-generic, or compute capabilities such as 9.0, 9.0a and 12.0+PTX."""
+    """GPU architectures compiled in: gfx942 or gfx11-generic, or compute capabilities such as 9.0, 9.0a and 12.0+PTX; needed without
+    `extends`."""
     min_driver: Version | None = None
     """The oldest NVIDIA driver, or amdgpu module, that it runs on."""
     driver_window: DriverWindow | None = None
     """The amdgpu modules that a ROCm image runs on, as amd.com/gpu.driver-version says them (6.16.13); CUDA: minDriver."""
-    cpu_architectures: Annotated[tuple[Literal["amd64", "arm64"], ...], a_set(items=4)] = ("amd64",)
+    cpu_architectures: Annotated[tuple[Literal["amd64", "arm64"], ...], a_set(items=4)] = ()
     """CPU architectures that the image exists for; amd64 when empty."""
     features: Annotated[tuple[Word, ...], a_set(items=64)] = ()
     """Features of the image, words of the catalog such as FlashAttention."""
-    runs_as_non_root: Literal["True", "False", "Unknown"] = "Unknown"
-    """Whether it works as a user other than root; False rejects jobs that do not request root."""
+    runs_as_non_root: Literal["True", "False", "Unknown"] | None = None
+    """Whether it works as a user other than root; False rejects jobs that do not request root. Unknown when absent."""
     size: Memory | None = None
     """The unpacked size, for example 18G, for the disk check."""
-    preference: Annotated[int, Field(ge=-1000, le=1000)] = 0
-    """The higher wins among the runtimes that a pool can run; then the newest framework, then the newest backend."""
+    preference: Annotated[int, Field(ge=-1000, le=1000)] | None = None
+    """The higher wins among the runtimes that a pool can run; then the newest framework, then the newest backend. 0 when absent."""
 
 
 class GPURuntime(Shape):

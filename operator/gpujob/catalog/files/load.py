@@ -78,10 +78,9 @@ def read_catalog(text: str) -> Catalog:
     documents = [document for document in read_documents(text) if document is not None]
     if not documents:
         raise BadInput(f"the catalog is empty; write one of the sections {', '.join(SECTIONS)}, or GPURuntime objects")
-    draft = _Draft()
+    draft, shipped = _Draft(), load_catalog()
     for document in documents:
-        draft.take(_as_sections(document), runtime_rows.given)
-    shipped = load_catalog()
+        draft.take(_as_sections(document), runtime_rows.reader_of(shipped.runtimes))
     return _measured(draft, draft.catalog(shipped), shipped)
 
 
@@ -91,7 +90,7 @@ def extended(base: Catalog, sections: Mapping[str, Any]) -> Catalog:
     Raises BadInput for a section that does not exist; rows that are wrong go to `Catalog.refused`.
     """
     draft = _Draft(base)
-    draft.take(sections, runtime_rows.given)
+    draft.take(sections, runtime_rows.reader_of(base.runtimes))
     return _measured(draft, draft.catalog(base), base)
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from gpujob.catalog.devices import identity
+from gpujob.catalog.files.extending import extended
 from gpujob.catalog.files.fields import SOURCE_FIELDS, Row, Sources
 from gpujob.catalog.images.consistency import checked
 from gpujob.catalog.images.from_spec import runtime_of
@@ -55,27 +57,32 @@ def shipped(raw: Any, sources: Sources) -> Runtime:
     )
 
 
-def given(raw: Any, sources: Sources) -> Runtime:
+def reader_of(known: tuple[Runtime, ...]) -> Reader:
+    """The reader of a user's rows, which may extend one of `known`."""
+    return partial(given, known=known)
+
+
+def given(raw: Any, sources: Sources, known: tuple[Runtime, ...] = ()) -> Runtime:
     """A user's row; raises CatalogInvalid with one sentence."""
     if isinstance(raw, dict) and "kind" in raw:
-        return _of_object(raw)
+        return _of_object(raw, known)
     if not isinstance(raw, dict):
         raise CatalogInvalid("runtime without a name: it is no table of fields")
     name = str(raw.get("name") or _name_of_image(raw.get("image")))
     source, checked_on = sources.of(Row(f"runtime {name}", raw))
     fields = {key: value for key, value in raw.items() if key not in ("name", *SOURCE_FIELDS)}
-    return _of_spec(name, fields, source or "catalog file", checked_on)
+    return _of_spec(name, fields, source or "catalog file", checked_on, known)
 
 
-def _of_object(raw: dict[str, Any]) -> Runtime:
+def _of_object(raw: dict[str, Any], known: tuple[Runtime, ...]) -> Runtime:
     metadata = raw.get("metadata")
     name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
     if raw["kind"] != "GPURuntime":
         raise CatalogInvalid(f"runtime {name or 'without a name'}: kind is {raw['kind']}; GPURuntime is wanted")
-    return _of_spec(name, raw.get("spec"), "GPURuntime", "")
+    return _of_spec(name, raw.get("spec"), "GPURuntime", "", known)
 
 
-def _of_spec(name: str, fields: Any, source: str, checked_on: str) -> Runtime:
+def _of_spec(name: str, fields: Any, source: str, checked_on: str, known: tuple[Runtime, ...]) -> Runtime:
     # late import: see the module's docstring
     from pydantic import ValidationError
 
@@ -83,6 +90,11 @@ def _of_spec(name: str, fields: Any, source: str, checked_on: str) -> Runtime:
 
     if not _NAME.fullmatch(name) or len(name) > 253:
         raise CatalogInvalid(f"runtime {name or 'without a name'}: name must be lower-case letters, digits, - and .")
+    if isinstance(fields, dict) and fields.get("extends") is not None:
+        try:
+            fields = extended(fields, known)
+        except CatalogInvalid as error:
+            raise CatalogInvalid(f"runtime {name}: {error}") from error
     try:
         spec = GPURuntimeSpec.model_validate(fields)
     except ValidationError as error:

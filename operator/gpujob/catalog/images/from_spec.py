@@ -32,9 +32,9 @@ def runtime_of(name: str, spec: GPURuntimeSpec, *, source: str = "GPURuntime", c
             driver_window=(spec.driver_window.min, spec.driver_window.max) if spec.driver_window else (None, None),
             cpu_architectures=tuple(spec.cpu_architectures) or ("amd64",),
             features=frozenset(spec.features),
-            runs_as_non_root=spec.runs_as_non_root,
+            runs_as_non_root=spec.runs_as_non_root or "Unknown",
             size_bytes=None if spec.size is None else parse_bytes(spec.size),
-            preference=spec.preference,
+            preference=spec.preference or 0,
             source=source,
             checked_on=checked_on,
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gpujob.api.manifest import read_gpupool, read_gpuruntime
+from gpujob.catalog.files.extending import Extending, extends
 from gpujob.catalog.images.from_spec import runtime_of
 from gpujob.catalog.images.runtime import Runtime
 from gpujob.catalog.images.unreadable import held_runtimes
@@ -95,8 +96,10 @@ def _admin_pool(raw: Mapping[str, Any]) -> AdminPool:
         return held_pool(raw, str(error))
 
 
-def read_runtimes(raw: Mapping[str, Any]) -> tuple[Runtime, ...]:
-    """An admin's GPURuntime as rows of the catalog: one, or the rest of an unreadable object."""
+def read_runtimes(raw: Mapping[str, Any]) -> tuple[Runtime, ...] | Extending:
+    """An admin's GPURuntime as rows of the catalog: one, or the rest of an unreadable object; or what the index adds a row to."""
+    if extends(raw):
+        return Extending({key: raw[key] for key in ("apiVersion", "kind", "metadata", "spec") if key in raw})
     try:
         runtime = read_gpuruntime(raw)
         return (runtime_of(runtime.metadata.name, runtime.spec, source="GPURuntime", checked_on=""),)

@@ -13,6 +13,7 @@ from typing import cast
 import structlog
 
 from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.files.extending import Extending
 from gpujob.catalog.images.runtime import Runtime
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.object_key import Key
@@ -168,10 +169,11 @@ class ClusterIndex(OwnedObjects):
     def _with_runtimes(self) -> Catalog:
         """The catalog with the admins' GPURuntimes; one that cannot be added is set aside."""
         catalog = self._shipped
-        held = cast("Mapping[Key, tuple[Runtime, ...]]", self.mirror.objects("gpuruntimes"))
+        held = cast("Mapping[Key, tuple[Runtime, ...] | Extending]", self.mirror.objects("gpuruntimes"))
         good: list[Runtime] = []
-        for key, rows in held.items():
+        for key, found in held.items():
             with self._alone("gpuruntimes", key):
+                rows = found.runtimes(self._shipped.runtimes) if isinstance(found, Extending) else found
                 catalog = self._shipped.with_runtimes([*good, *rows])
                 good += rows
         return catalog

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.files.extending import Extending, extends
 from gpujob.catalog.images.from_spec import runtime_of
 from gpujob.catalog.images.runtime import Runtime
 from gpujob.catalog.images.unreadable import held_runtimes
@@ -88,6 +89,8 @@ class ClusterObjects:
     discovered_pools: tuple[GPUPool, ...] = ()
     """GPUPools that the operator published: they count only if no node is known."""
     runtimes: tuple[Runtime, ...] = ()
+    extending: tuple[Extending, ...] = field(default=(), hash=False)
+    """GPURuntimes that extend a row of the catalog."""
     runtime_classes: Classes = field(default_factory=dict, hash=False)
     quotas: Quotas = field(default_factory=dict, hash=False)
     limits: LimitRanges = field(default_factory=dict, hash=False)
@@ -116,8 +119,9 @@ class ClusterObjects:
 
 def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]:
     """The fleet of the objects, and the catalog with the cluster's own GPURuntimes."""
-    if objects.runtimes:
-        catalog = catalog.with_runtimes(objects.runtimes)
+    if objects.runtimes or objects.extending:
+        more = (row for each in objects.extending for row in each.runtimes(catalog.runtimes))
+        catalog = catalog.with_runtimes([*objects.runtimes, *more])
     if objects.published_only:
         fleet = published_pools.fleet_of(objects.all_pools, catalog, objects.runtime_classes)
     else:
@@ -238,6 +242,7 @@ class _Reading:
         found = ((name, resource_slices.read_slice(item)) for (_, name), item in self._found["ResourceSlice"].items())
         self.unread += [f"ResourceSlice {name}: {one.unread}" for name, one in found if one.unread]
         pools = tuple(self._read("GPUPool", _gpupool))
+        extending = [self._found["GPURuntime"].pop(key) for key in _that_extend(self._found["GPURuntime"])]
         return ClusterObjects(
             nodes=nodes,
             pods=pods,
@@ -245,6 +250,7 @@ class _Reading:
             held_pools=tuple(self._held),
             discovered_pools=tuple(pool for pool in pools if published_pools.is_discovered(pool)),
             runtimes=(*self._read("GPURuntime", _runtime), *self._held_runtimes),
+            extending=tuple(Extending(raw) for raw in extending),
             runtime_classes={name: read_runtime_class(item) for (_, name), item in self._found["RuntimeClass"].items()},
             namespaces={name: read_namespace(item) for (_, name), item in self._found["Namespace"].items()},
             others=tuple(
@@ -306,6 +312,10 @@ def _gpupool(raw: Mapping[str, Any]) -> GPUPool:
 
     pool, status = read_gpupool(raw), raw.get("status")
     return pool.model_copy(update={"status": GPUPoolStatus.model_validate(status)}) if status else pool
+
+
+def _that_extend(found: Mapping[Any, Mapping[str, Any]]) -> list[Any]:
+    return [key for key, raw in found.items() if extends(raw)]
 
 
 def _runtime(raw: Mapping[str, Any]) -> Runtime:
