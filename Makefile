@@ -112,8 +112,9 @@ verify: .venv/ready ## Fails when a generated file differs from its source.
 	$(RUN) -m gpujob.api.generate.fields_page --check docs/fields.md
 
 .PHONY: binaries
-binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their Go modules into the user's cache (about 8 minutes once).
+binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their Go modules into the user's cache (about 12 minutes once).
 	@$(CLUSTER) build
+	@$(CLUSTER) build helm-3
 
 .PHONY: torch
 torch: .venv/ready ## Builds a PyTorch that runs on the CPU into the user's cache, for tests that import it or make an image of it.

@@ -23,8 +23,8 @@ names = (f"team-{number}" for number in itertools.count())
 
 
 def run(cluster: Cluster, program: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """One run of kubectl or helm, whatever its answer."""
-    command = [cluster.tool(program), *arguments]
+    """One run of kubectl or helm, or of a program by its path, whatever its answer."""
+    command = [program if "/" in program else cluster.tool(program), *arguments]
     return subprocess.run(
         command, input=stdin, capture_output=True, text=True, check=False, env=cluster.environment(), timeout=120
     )
@@ -37,9 +37,9 @@ def kubectl(cluster: Cluster, *arguments: str, stdin: str | None = None) -> str:
     return done.stdout
 
 
-def helm(cluster: Cluster, verb: str, *arguments: str) -> str:
+def helm(cluster: Cluster, verb: str, *arguments: str, program: str = "helm") -> str:
     """The answer of a helm that must succeed."""
-    done = run(cluster, "helm", verb, RELEASE, *arguments, f"--namespace={NAMESPACE}")
+    done = run(cluster, program, verb, RELEASE, *arguments, f"--namespace={NAMESPACE}")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -49,11 +49,11 @@ def get(cluster: Cluster, *what: str) -> dict[str, Any]:
     return answer
 
 
-def install(cluster: Cluster, chart: Path = CHART) -> None:
+def install(cluster: Cluster, chart: Path = CHART, program: str = "helm") -> None:
     """The chart without a running operator, in place of one that an interrupted test left."""
     run(cluster, "helm", "uninstall", RELEASE, f"--namespace={NAMESPACE}", "--ignore-not-found", "--wait")
     # Other tests of this session may have applied the CRDs by themselves: Helm takes them over.
-    helm(cluster, "install", str(chart), "--set=replicaCount=0", IMAGE, "--take-ownership")
+    helm(cluster, "install", str(chart), "--set=replicaCount=0", IMAGE, "--take-ownership", program=program)
 
 
 def ensure_namespace(cluster: Cluster, name: str, **labels: str) -> str:

@@ -1,10 +1,13 @@
 """Installing, upgrading and uninstalling in a cluster of its own, which has no release that other tests use."""
 
+import json
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gpujob.render.runner_files import load_runner
 from tests.contract.chart_in_cluster import (
@@ -19,8 +22,9 @@ from tests.contract.chart_in_cluster import (
     kubectl,
     names,
 )
-from tests.contract.test_chart_rendering import CHART, NAMESPACE, RELEASE
+from tests.contract.test_chart_rendering import CHART, NAMESPACE, RELEASE, SAMPLES, helm_program, with_image
 from tests.e2e.cluster import Cluster, down, up
+from tests.e2e.cluster.binaries import HELM_3, HELM_3_MODULE, build
 
 pytestmark = pytest.mark.e2e
 
@@ -33,29 +37,67 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     down(made.dir)
 
 
-def test_install_upgrade_uninstall_leaves_crds_and_jobs_and_nothing_else(cluster: Cluster) -> None:
+@pytest.fixture(scope="module", params=["4", "3"])
+def program(request: pytest.FixtureRequest) -> str:
+    """Helm of either major version."""
+    return "helm" if request.param == "4" else str(build(HELM_3, HELM_3_MODULE) / "helm")
+
+
+def test_install_upgrade_uninstall_leaves_crds_and_jobs_and_nothing_else(cluster: Cluster, program: str) -> None:
     ensure_namespace(cluster, NAMESPACE)
     namespace = ensure_namespace(cluster, next(names))
     before = everything(cluster)
-    install(cluster)
+    install(cluster, program=program)
     assert {f"CustomResourceDefinition <none> {name}" for name in CRDS} <= everything(cluster)
     deployment = get(cluster, "deployment", RELEASE, f"-n{NAMESPACE}")
     assert deployment["spec"]["replicas"] == 0
 
     kubectl(cluster, "create", "-f", "-", stdin=gpujob("kept", namespace, nodes=1))
     uid = get(cluster, "gpujobs", "kept", f"-n{namespace}")["metadata"]["uid"]
-    helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0", IMAGE, "--set=logLevel=debug")
-    (container,) = get(cluster, "deployment", RELEASE, f"-n{NAMESPACE}")["spec"]["template"]["spec"]["containers"]
-    assert {"name": "GPUJOB_LOG_LEVEL", "value": "debug"} in container["env"]
+    helm(cluster, "upgrade", str(CHART), "--set=replicaCount=0", IMAGE, "--set=logLevel=debug", program=program)
+    assert {"name": "GPUJOB_LOG_LEVEL", "value": "debug"} in _environment(cluster)
 
-    helm(cluster, "uninstall", "--wait")
+    helm(cluster, "uninstall", "--wait", program=program)
     kept = {f"CustomResourceDefinition <none> {name}" for name in CRDS}
     # The API server itself adds an APIService for the CRDs' group.
-    assert everything(cluster) - before - kept <= {f"GPUJob {namespace} kept", "APIService <none> v1alpha1.gpujob.dev"}
+    left = everything(cluster) - before - kept
+    assert left <= {f"GPUJob {namespace} kept", "APIService <none> v1alpha1.gpujob.dev"}
     assert kept <= everything(cluster)
     assert get(cluster, "gpujobs", "kept", f"-n{namespace}")["metadata"]["uid"] == uid
     # Nothing of an uninstalled operator holds the namespace.
     kubectl(cluster, "delete", "namespace", namespace, "--timeout=60s")
+
+
+def test_a_release_of_helm_3_is_upgraded_by_helm_4_and_rolled_back(cluster: Cluster) -> None:
+    ensure_namespace(cluster, NAMESPACE)
+    three = str(build(HELM_3, HELM_3_MODULE) / "helm")
+    install(cluster, program=three)
+    helm(cluster, "upgrade", str(CHART), "--reset-then-reuse-values", "--set=logLevel=debug")
+    level = {"name": "GPUJOB_LOG_LEVEL", "value": "debug"}
+    assert level in _environment(cluster)
+    helm(cluster, "rollback", "1")
+    assert level not in _environment(cluster)
+    helm(cluster, "uninstall", "--wait")
+
+
+def _environment(cluster: Cluster) -> list[dict[str, str]]:
+    (container,) = get(cluster, "deployment", RELEASE, f"-n{NAMESPACE}")["spec"]["template"]["spec"]["containers"]
+    env: list[dict[str, str]] = container["env"]
+    return env
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_both_helms_render_the_same(sample: str) -> None:
+    programs = helm_program(), str(build(HELM_3, HELM_3_MODULE) / "helm")
+    values = json.dumps(with_image(SAMPLES[sample]))
+    # A Helm 3 that is built without its Makefile takes 1.20 for Kubernetes' version where there is no cluster.
+    command = ["template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--values=-", "--kube-version=1.36.0"]
+    texts = [
+        subprocess.run([program, *command], input=values, capture_output=True, text=True, check=True).stdout
+        for program in programs
+    ]
+    four, three = (sorted(map(str, yaml.safe_load_all(text))) for text in texts)
+    assert four == three
 
 
 @pytest.fixture

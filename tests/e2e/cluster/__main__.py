@@ -117,7 +117,7 @@ def _nodes(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
-    print(binaries.build(binaries.GROUPS[options.group]))
+    print(binaries.build(*binaries.GROUPS[options.group]))
     return 0
 
 

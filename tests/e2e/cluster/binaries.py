@@ -21,6 +21,8 @@ from .toolchain import go_for
 
 MODULE = Path(__file__).resolve().parent / "binaries"
 _COMMAND = "k8s.io/kubernetes/cmd/"
+HELM_3_MODULE = MODULE.parent / "helm3"
+"""A module of its own: one module has one version of what both Helms are made of."""
 CLIENTS = ("k8s.io/kubernetes/cmd/kubectl", "sigs.k8s.io/kwok/cmd/kwok", "helm.sh/helm/v4/cmd/helm")
 CONTROL_PLANE = (
     _COMMAND + "kube-apiserver",
@@ -30,8 +32,16 @@ CONTROL_PLANE = (
     *CLIENTS,
 )
 NODE = (_COMMAND + "kubelet", _COMMAND + "kube-proxy")
+HELM_3 = ("helm.sh/helm/v3/cmd/helm",)
 KIND = ("sigs.k8s.io/kind",)
-GROUPS = {"control-plane": CONTROL_PLANE, "clients": CLIENTS, "node": NODE, "kind": KIND}
+GROUPS = {
+    "control-plane": (CONTROL_PLANE, MODULE),
+    "clients": (CLIENTS, MODULE),
+    "node": (NODE, MODULE),
+    "kind": (KIND, MODULE),
+    "helm-3": (HELM_3, HELM_3_MODULE),
+}
+"""Packages by what they are for, each with the module that pins their versions."""
 _RENAMED = {"server": "etcd"}
 _PROGRESS_SECONDS = 5.0
 
