@@ -3,12 +3,17 @@
 import datetime
 import re
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from gpujob.api.manifest import read_gpujob, read_gpupool
+from gpujob.catalog.files.extending import Extending
+from gpujob.catalog.files.load import load_catalog
 from tests.e2e.cluster.state import REPOSITORY
 
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
@@ -77,3 +82,42 @@ def test_security_insights_have_what_their_schema_asks_for() -> None:
         assert tool["type"] in {"fuzzing", "container", "secret", "SCA", "SAST", "other"}
         assert set(tool["integration"]) == {"adhoc", "ci", "release"}
     assert repository["security"]["assessments"]["self"]["comment"]
+
+
+def test_the_chart_lists_its_crds_and_examples_for_artifact_hub() -> None:
+    annotations = read(REPOSITORY / "charts" / "gpujob-operator" / "Chart.yaml")["annotations"]
+    served = [read(path) for path in sorted((REPOSITORY / "crds").glob("*.yaml"))]
+    listed = yaml.safe_load(annotations["artifacthub.io/crds"])
+    assert {(each["kind"], each["name"], each["version"]) for each in listed} == {
+        (crd["spec"]["names"]["kind"], crd["metadata"]["name"], version["name"])
+        for crd in served
+        for version in crd["spec"]["versions"]
+    }
+    examples = yaml.safe_load(annotations["artifacthub.io/crdsExamples"])
+    read_gpujob(next(each for each in examples if each["kind"] == "GPUJob"))
+    read_gpupool(next(each for each in examples if each["kind"] == "GPUPool"))
+    runtime = next(each for each in examples if each["kind"] == "GPURuntime")
+    (row,) = Extending(runtime).runtimes(load_catalog().runtimes)
+    assert row.unreadable == ""
+
+
+def test_the_package_says_what_it_is(tmp_path: Path) -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+    assert any(name.endswith("gpujob/py.typed") for name in names)
+    for line in (
+        "License-Expression: Apache-2.0",
+        "Requires-Python: >=3.11",
+        "Description-Content-Type: text/markdown",
+    ):
+        assert f"\n{line}\n" in metadata
+    assert "Classifier: Typing :: Typed" in metadata
+    assert metadata.count("\nClassifier: ") >= 10
