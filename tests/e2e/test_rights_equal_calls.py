@@ -117,6 +117,7 @@ def make_the_rare_calls(operator: OperatorProcess, api: ApiServer, fleet: Fleet,
     team.submit("short", runs_for="1s", ttlSecondsAfterFinished=0)
     team.change("gang", suspend=True)
     team.until_all(uids, "Misconfigured")
+    eventually(lambda: api.find(team.path, "short") is None, 60, what="the short job deleted, which a right is for")
     for name in nodes:
         api.delete(NODES, name)
     # A leader that ends gives the Lease back, and a new one shows at once what is gone.
