@@ -243,6 +243,15 @@ def test_what_became_of_the_pods_comes_first(gpujob: Command, cluster: Path, sta
     assert told["said"] == "it was the cheapest then"
 
 
+@pytest.mark.parametrize("stands", ["True", "False"])
+def test_a_job_that_stands_still_says_who_is_behind(gpujob: Command, tmp_path: Path, stands: str) -> None:
+    path, job = tmp_path / "cluster.yaml", running("train")
+    behind = "no step for 120 seconds after step 7; rank 1 (pod p on node n) is at step 7 in read (data.py:3)"
+    job["status"]["conditions"].append({"type": "Stalled", "status": stands, "reason": "Stalled", "message": behind})
+    path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump(job))
+    assert (behind in gpujob("explain", "train", "--cluster", path, "--catalog", CATALOG).out) is (stands == "True")
+
+
 def test_a_refusal_is_said_once(gpujob: Command, tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump_all([refused()]))

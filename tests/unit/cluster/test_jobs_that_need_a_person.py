@@ -1,4 +1,4 @@
-"""What /metrics says of jobs that failed lately, that wait, and that make no first step."""
+"""What /metrics says of jobs that failed lately, that wait, that make no first step, and that stand still."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpujob.cluster.app.job_conditions import awaited_steps, failed_jobs, waiting_jobs
-from gpujob.cluster.metrics.collector import AwaitedStep, FailedJob, WaitingJob
+from gpujob.cluster.app.job_conditions import awaited_steps, failed_jobs, stalled_jobs, waiting_jobs
+from gpujob.cluster.metrics.collector import AwaitedStep, FailedJob, StalledJob, WaitingJob
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.records.objects import JobRecord
@@ -89,3 +89,12 @@ def test_nothing_is_said_of_what_steps_serves_is_not_read_or_does_not_run() -> N
     assert awaited(silent, {"model": {"method": "Inference"}}) == []
     assert awaited(silent, state="Starting") == []
     assert awaited(silent, startTime="soon") == []
+
+
+@pytest.mark.parametrize(
+    ("state", "stands", "shown"), [("Running", "True", True), ("Running", "False", False), ("Failed", "True", False)]
+)
+def test_a_job_that_stands_still_is_shown_while_it_runs(state: str, stands: str, shown: bool) -> None:
+    held = {"type": "Stalled", "status": stands, "reason": "Stalled"}
+    found = list(stalled_jobs([job(state=state, placement={"pool": "h100"}, conditions=["x", held])]))
+    assert found == ([StalledJob("team", "j", "h100")] if shown else [])

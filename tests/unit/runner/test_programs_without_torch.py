@@ -444,3 +444,25 @@ def test_what_a_signal_handler_of_the_program_raises_goes_to_the_program(
     """
     done = run(["-c", textwrap.dedent(program)], tmp_path, behind=[stand_in])
     assert (done.stdout, done.stderr) == ("saved\n{}\n", "")
+
+
+def test_the_reporter_begins_with_the_first_optimizer(tmp_path: Path, stand_in: Path) -> None:
+    """A training that never reaches its first step is seen; so is what it does meanwhile."""
+    program = SCRAPE + (
+        "from torch.optim import Optimizer\nimport gpujob_report\nOptimizer()\nOptimizer()\n"
+        "with gpujob_report.compiling():\n    seen = page()\n"
+        'print(seen[\'gpujob_steps_total{rank="0"}\'], seen[\'gpujob_phase{rank="0",phase="Compiling"}\'],'
+        " seen['gpujob_still_seconds{rank=\"0\"}'], 'gpujob_slowest_step_seconds{rank=\"0\"}' in seen)\n"
+    )
+    done = run(["-c", program], tmp_path, behind=[stand_in])
+    assert done.stdout == "0.0 1.0 0.0 False\n", done.stderr
+
+
+def test_the_phases_of_a_program_outside_of_a_job_do_nothing(tmp_path: Path) -> None:
+    program = (
+        "import gpujob_report\nwith gpujob_report.evaluating(), gpujob_report.compiling():\n    print('goes on')\n"
+        "try:\n    with gpujob_report.saving(3):\n        raise ValueError('its own')\nexcept ValueError as error:\n    print(error)\n"
+    )
+    for port in ("", "0"):
+        done = run(["-c", program], tmp_path, GPUJOB_REPORT_PORT=port)
+        assert (done.stdout, done.stderr) == ("goes on\nits own\n", "")

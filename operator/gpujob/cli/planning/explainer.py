@@ -45,7 +45,7 @@ class Explanation:
     said: str
     """The status's message about the placement; empty without one."""
     since: str = ""
-    """The status's message about pods that wait or have failed; empty without any."""
+    """The status's message about pods that wait, have failed or stand still; empty without any."""
     named: bool = False
     """Whether it is a job of the cluster instead of a file."""
     asked: bool = False
@@ -107,12 +107,20 @@ def explain_job(
         plan=with_holders(Plan(job, decision, others, fleet.pools), (), held),
         state=str(status.get("state") or ""),
         said=_message(status, ConditionType.PLACED),
-        since=_message(status, ConditionType.RUNNING) if status.get("state") in TOLD_BY_PODS else "",
+        since=_fate(status),
         named=named,
         asked=bool(asked),
         attempts=attempts_of(status),
         at=now,
     )
+
+
+def _fate(status: Mapping[str, Any]) -> str:
+    """What became of the pods of a placed job, where that matters more than its placement; a job that stands still runs."""
+    if status.get("state") in TOLD_BY_PODS:
+        return _message(status, ConditionType.RUNNING)
+    stalls = (each for each in tables(status, "conditions") if each.get("type") == ConditionType.STALLED)
+    return _message(status, ConditionType.STALLED) if any(each.get("status") == "True" for each in stalls) else ""
 
 
 def _message(status: Mapping[str, Any], condition: ConditionType) -> str:
