@@ -34,7 +34,8 @@ watch.arm()
 import torch  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
 
-from gpujob_runner.report import guard, line, process, torch_hooks  # noqa: E402
+from gpujob_runner.report import guard, line, process  # noqa: E402
+from gpujob_runner.report.hooks import torch_hooks  # noqa: E402
 
 SIZES = {"1-3 ms": (4096, 4, 1024), "10 ms": (8192, 6, 1280)}
 """Width, layers, samples a step."""
