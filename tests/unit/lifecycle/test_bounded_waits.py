@@ -1,0 +1,207 @@
+"""What an attempt waits for before it runs has a bound, to the second: the scheduler, new nodes, a gang's Service."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gpujob.fleet.pools.arriving import Arriving
+from gpujob.lifecycle.actions import CreateService, GiveBack, Next, WriteStatus
+from gpujob.lifecycle.next_action import next_action
+from gpujob.lifecycle.sightings import Sightings
+from gpujob.lifecycle.timings import Timings
+from gpujob.lifecycle.view import JobView, Moment
+from gpujob.status.records.objects import ChildRecord, PodState
+from gpujob.status.records.read_objects import read_child, read_job
+from gpujob.values.names import child_name
+from gpujob.values.vocabulary import Annotation
+
+BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NAME = child_name("j", "u", 1)
+TIMINGS = Timings(unbound=300.0, unbound_gang=60.0, rest_factor=3, provision=900.0, service=2.0)
+PLACEMENT = {"pool": "h100", "vendor": "NVIDIA", "accelerator": "H100-SXM", "pricePerHour": "36.00", "image": "i",
+             "nodes": 2, "gpusPerNode": 8, "runtime": "r"}  # fmt: skip
+
+
+def child(pods: int = 1, *, new_nodes: bool = False, uid: str = "c") -> ChildRecord:
+    """A child Job on existing nodes, or on nodes that an autoscaler must add."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [f"n{number}"]} for number in range(pods)]
+    terms = {"nodeSelectorTerms": [{"matchFields": [one]} for one in fields]}
+    affinity = {} if new_nodes else {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    hint = PLACEMENT | ({"provision": True} if new_nodes else {})
+    metadata = {
+        "name": NAME, "namespace": "team", "uid": uid, "creationTimestamp": "2026-01-01T12:00:00Z",
+        "ownerReferences": [{"kind": "GPUJob", "name": "j", "uid": "u", "controller": True}],
+        "annotations": {Annotation.PLACEMENT: json.dumps(hint)},
+    }  # fmt: skip
+    return read_child(
+        {"metadata": metadata, "spec": {"completions": pods, "template": {"spec": {"affinity": affinity}}}}
+    )
+
+
+def pod(number: int = 0, node: str = "", uid: str = "c") -> PodState:
+    return PodState(f"p{number}", uid, node, "Pending", running=False, leaving=False, child_name=NAME, namespace="team")
+
+
+class Watch:
+    """One job whose status names the child, as it is seen again and again by two clocks that begin together."""
+
+    def __init__(self, **status: Any) -> None:
+        self.sightings = Sightings()
+        self.status = {
+            "state": "Placed",
+            "attempt": 1,
+            "jobName": NAME,
+            "jobUID": "c",
+            "placement": PLACEMENT,
+            **status,
+        }
+
+    def look(self, second: float, its: ChildRecord, *pods: PodState, leaving: bool = False, **view: Any) -> Next:
+        metadata = {"name": "j", "namespace": "team", "uid": "u", "generation": 1}
+        if leaving:
+            metadata |= {"deletionTimestamp": "2026-01-01T12:00:00Z"}
+        job = read_job({"metadata": metadata, "spec": {}, "status": self.status})
+        moment = Moment(second, BEGAN + timedelta(seconds=second))
+        found = next_action(JobView(job, (its,), pods, {}, **view), self.sightings, moment, TIMINGS)
+        self.sightings = found.sightings
+        return found
+
+
+GANG, ALONE = child(2), child()
+
+
+@pytest.mark.parametrize(("its", "bound", "rest"), [(GANG, 60.0, "12:04:00"), (ALONE, 300.0, "12:20:00")])
+def test_pods_that_are_not_bound_give_their_gpus_back_at_the_bound_and_not_before(
+    its: ChildRecord, bound: float, rest: str
+) -> None:
+    watch, pods = Watch(), [pod(number) for number in range(its.pods)]
+    first = watch.look(0.0, its, *pods)
+    assert not isinstance(first.action, GiveBack)
+    assert first.requeue_after is not None
+    assert first.requeue_after <= bound
+    almost = watch.look(bound - 0.5, its, *pods)
+    assert not isinstance(almost.action, GiveBack)
+    assert almost.requeue_after == 0.5
+    done = watch.look(bound, its, *pods).action
+    assert isinstance(done, GiveBack)
+    assert (done.status["state"], "jobName" in done.status) == ("Queued", False)
+    (away,) = done.status["excludedPools"]
+    assert (away["name"], away["reason"], away["until"]) == ("h100", "Unschedulable", f"2026-01-01T{rest}Z")
+    (placed,) = (each for each in done.status["conditions"] if each["type"] == "Placed")
+    assert f"after {bound:g} seconds" in placed["message"]
+
+
+def test_a_gang_of_which_one_pod_is_not_bound_gives_all_back() -> None:
+    watch = Watch()
+    watch.look(0.0, GANG, pod(0, "n0"), pod(1))
+    assert isinstance(watch.look(60.0, GANG, pod(0, "n0"), pod(1)).action, GiveBack)
+
+
+def test_the_wait_begins_again_once_all_pods_were_bound() -> None:
+    watch = Watch()
+    watch.look(0.0, GANG, pod(0), pod(1))
+    watch.look(30.0, GANG, pod(0, "n0"), pod(1, "n1"))
+    assert watch.sightings.unbound == ("", 0.0)
+    watch.look(50.0, GANG, pod(0, "n0"), pod(1))
+    assert not isinstance(watch.look(109.0, GANG, pod(0, "n0"), pod(1)).action, GiveBack)
+    assert isinstance(watch.look(110.0, GANG, pod(0, "n0"), pod(1)).action, GiveBack)
+
+
+def test_another_child_has_a_wait_of_its_own() -> None:
+    watch, other = Watch(jobUID="d"), child(2, uid="d")
+    watch.look(0.0, GANG, pod(0), pod(1))
+    watch.look(50.0, other, pod(0, uid="d"), pod(1, uid="d"))
+    assert not isinstance(watch.look(100.0, other, pod(0, uid="d"), pod(1, uid="d")).action, GiveBack)
+    assert isinstance(watch.look(110.0, other, pod(0, uid="d"), pod(1, uid="d")).action, GiveBack)
+
+
+@pytest.mark.parametrize("status", [{"startTime": "2026-01-01T12:00:00Z", "state": "Running"}])
+def test_a_job_that_ran_does_not_give_back(status: dict[str, Any]) -> None:
+    watch = Watch(**status)
+    watch.look(0.0, GANG, pod(0, "n0"), pod(1))
+    assert not isinstance(watch.look(1000.0, GANG, pod(0, "n0"), pod(1)).action, GiveBack)
+
+
+NEW = child(2, new_nodes=True)
+
+
+def test_nodes_that_do_not_come_end_the_attempt_at_the_bound_and_not_before() -> None:
+    watch = Watch()
+    first = watch.look(0.0, NEW, pod(0), pod(1))
+    assert first.watches_nodes
+    almost = watch.look(899.5, NEW, pod(0), pod(1))
+    assert almost.requeue_after == 0.5
+    assert not (isinstance(almost.action, WriteStatus) and "excludedPools" in almost.action.status)
+    done = watch.look(900.0, NEW, pod(0), pod(1)).action
+    assert isinstance(done, WriteStatus)
+    (away,) = done.status["excludedPools"]
+    assert (away["name"], done.status["state"], "jobName" in done.status) == ("h100", "Queued", False)
+    (placed,) = (each for each in done.status["conditions"] if each["type"] == "Placed")
+    assert placed["message"].startswith("no nodes came to pool h100 within 900 seconds; other pools are tried")
+
+
+@pytest.mark.parametrize(
+    "pods", [[pod(0, "n0")], [pod(0, "n0"), pod(1)], []], ids=["one is missing", "one waits", "none"]
+)
+def test_one_pod_without_a_node_is_enough(pods: list[PodState]) -> None:
+    watch = Watch()
+    watch.look(0.0, NEW, *pods)
+    done = watch.look(900.0, NEW, *pods).action
+    assert isinstance(done, WriteStatus)
+    assert done.status["excludedPools"][0]["reason"] == "NodesDidNotCome"
+
+
+def test_pods_that_are_all_on_new_nodes_wait_no_longer_and_watch_no_nodes() -> None:
+    watch = Watch()
+    assert watch.look(0.0, NEW, pod(0), pod(1)).watches_nodes
+    found = watch.look(900.0, NEW, pod(0, "n0"), pod(1, "n1"))
+    assert not found.watches_nodes
+    assert not (isinstance(found.action, WriteStatus) and "excludedPools" in found.action.status)
+
+
+def test_a_new_node_without_devices_has_a_wait_of_its_own_and_is_named() -> None:
+    watch = Watch()
+    bare = Arriving("n9", "2026-01-01T12:10:00Z", "2026-01-01T12:25:00Z")
+    watch.look(0.0, NEW, pod(0), pod(1))
+    waits = watch.look(900.0, NEW, pod(0), pod(1), bare_node=bare)
+    assert not (isinstance(waits.action, WriteStatus) and "excludedPools" in waits.action.status)
+    assert waits.requeue_after == 600.0, "a quarter of an hour since the node came"
+    done = watch.look(1500.0, NEW, pod(0), pod(1), bare_node=bare).action
+    assert isinstance(done, WriteStatus)
+    (placed,) = (each for each in done.status["conditions"] if each["type"] == "Placed")
+    assert "node n9 came to pool h100 at 2026-01-01T12:10:00Z and offers no GPUs" in placed["message"]
+
+
+def test_a_service_that_is_missing_is_created_after_two_seconds_and_again_after_two_more() -> None:
+    watch, pods = Watch(startTime="2026-01-01T12:00:00Z", state="Running"), (pod(0, "n0"), pod(1, "n1"))
+    assert not isinstance(watch.look(0.0, GANG, *pods, lacks_service=True).action, CreateService)
+    almost = watch.look(1.5, GANG, *pods, lacks_service=True)
+    assert (isinstance(almost.action, CreateService), almost.requeue_after) == (False, 0.5)
+    assert watch.look(2.0, GANG, *pods, lacks_service=True).action == CreateService(GANG)
+    assert not isinstance(watch.look(3.0, GANG, *pods, lacks_service=True).action, CreateService)
+    assert watch.look(5.0, GANG, *pods, lacks_service=True).action == CreateService(GANG)
+
+
+def test_a_service_that_came_back_is_not_created() -> None:
+    watch, pods = Watch(startTime="2026-01-01T12:00:00Z", state="Running"), (pod(0, "n0"), pod(1, "n1"))
+    watch.look(0.0, GANG, *pods, lacks_service=True)
+    watch.look(1.0, GANG, *pods)
+    assert not isinstance(watch.look(2.5, GANG, *pods, lacks_service=True).action, CreateService)
+    assert watch.look(4.5, GANG, *pods, lacks_service=True).action == CreateService(GANG)
+
+
+def test_no_service_is_created_for_a_job_that_is_being_deleted() -> None:
+    watch, pods = Watch(startTime="2026-01-01T12:00:00Z", state="Running"), (pod(0, "n0"), pod(1, "n1"))
+    watch.look(0.0, GANG, *pods, lacks_service=True, leaving=True)
+    assert not isinstance(watch.look(9.0, GANG, *pods, lacks_service=True, leaving=True).action, CreateService)
+
+
+def test_a_suspended_child_is_not_unbound() -> None:
+    watch, paused = Watch(), replace(GANG, paused=True)
+    watch.look(0.0, paused)
+    assert not isinstance(watch.look(1000.0, paused).action, GiveBack)
