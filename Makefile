@@ -70,10 +70,11 @@ gangs: .venv/ready ## Plays 1,000 random orders of 20 gangs on 10 nodes in virtu
 SEED ?= 1
 SAMPLES ?= 10
 MUTATED ?=
+OWN_TESTS ?=
 
 .PHONY: mutants
-mutants: .venv/ready ## Puts SAMPLES random faults into each folder of gpujob and shows how many the pure tests notice; SEED=2 draws others, MUTATED="status fleet" takes these folders.
-	@$(RUN) -m tests.mutants --seed $(SEED) --samples $(SAMPLES) $(if $(MUTATED),--folders $(MUTATED))
+mutants: .venv/ready ## Puts SAMPLES random faults into each folder of gpujob and shows how many the pure tests notice; SEED=2 draws others, MUTATED="status fleet" takes these folders, OWN_TESTS=1 their own tests alone.
+	@$(RUN) -m tests.mutants --seed $(SEED) --samples $(SAMPLES) $(if $(MUTATED),--folders $(MUTATED)) $(if $(OWN_TESTS),--own-tests)
 
 .PHONY: test-e2e
 test-e2e: binaries node-images ## Runs the tests on a real control plane.

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,10 @@ WHOLE = ("test_fault_plans.py", "test_outages.py", "test_budgets_of_namespaces.p
 """Tests of the simulation that run the whole operator in seconds."""
 ALONE = "(files)"
 """The name of the modules that are in no folder."""
+
+
+Tests = Callable[[Path, int], list[str]]
+"""The tests, in pytest's words, that have to notice a fault in a line of a module."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ def main(words: Sequence[str]) -> int:
     print(f"{sum(map(len, drawn.values()))} mutants, seed {options.seed}, {options.samples} of each folder", flush=True)
     verdicts = []
     for name, each in drawn.items():
-        verdicts += tried(each, recorded(name), options.seconds, options.processes)
+        tests = own_tests(name) if options.own_tests else recorded(name).tests
+        verdicts += tried(each, tests, options.seconds, options.processes)
     print("\n".join(table(verdicts)))
     print(f"{time.monotonic() - began:.0f} s")
     shares = [percent for *_, percent in _rows(verdicts)]
@@ -73,6 +78,11 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="which mutants are drawn")
     parser.add_argument("--samples", type=int, default=10, help="mutants of each folder")
     parser.add_argument("--folders", nargs="*", default=[], help="folders of gpujob; all without it")
+    parser.add_argument(
+        "--own-tests",
+        action="store_true",
+        help="only the tests of the folder's own room: no record, and a lower bound in minutes",
+    )
     parser.add_argument("--at-least", type=float, default=0, help="percent of each folder that tests have to notice")
     parser.add_argument("--seconds", type=float, default=300, help="the time for the tests of one mutant")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="mutants at one time")
@@ -124,7 +134,13 @@ def sample(mutants: list[Mutant], number: int, seed: str) -> list[Mutant]:
     return random.Random(seed).sample(mutants, min(number, len(mutants)))
 
 
-def tried(drawn: Sequence[Mutant], record: Record, seconds: float, processes: int) -> list[Verdict]:
+def own_tests(folder: str) -> Tests:
+    """All tests of the room of a folder's name, for each of its lines."""
+    room = REPOSITORY / "tests" / "unit" / ("" if folder == ALONE else folder)
+    return lambda path, line: [str(room)] if room.is_dir() else []
+
+
+def tried(drawn: Sequence[Mutant], tests_of: Tests, seconds: float, processes: int) -> list[Verdict]:
     """The verdicts in the order of the mutants; each is printed as it falls."""
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(processes) as pool:
         copies: queue.Queue[Copy] = queue.Queue()
@@ -132,7 +148,7 @@ def tried(drawn: Sequence[Mutant], record: Record, seconds: float, processes: in
             copies.put(Copy(Path(name) / str(number)))
 
         def one(mutant: Mutant) -> Verdict:
-            tests = record.tests(mutant.path, mutant.change.line)
+            tests = tests_of(mutant.path, mutant.change.line)
             copy = copies.get()
             try:
                 noticed = bool(tests) and copy.noticed(mutant.path, mutant.change, tests, seconds)
