@@ -189,14 +189,12 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
+ANY_RETIRED = re.compile(rf"(?<![\w-])({'|'.join(RETIRED_IN_PROSE)})(?![\w-])", re.IGNORECASE)
+
+
 def retired(text: str) -> list[str]:
-    """The retired words of a text, without code in backticks and values of an enum."""
-    prose = re.sub(r"`[^`]*`|^ +- Tell$", "", text)
-    return [
-        found[0]
-        for word in RETIRED_IN_PROSE
-        for found in re.finditer(rf"(?<![\w-])({word})(?![\w-])", prose, re.IGNORECASE)
-    ]
+    """The retired words of a text in their order, without code in backticks and values of an enum."""
+    return [found[0] for found in ANY_RETIRED.finditer(re.sub(r"`[^`]*`|^ +- Tell$", "", text))]
 
 
 @pytest.mark.parametrize(
@@ -205,11 +203,13 @@ def retired(text: str) -> list[str]:
     ids=lambda path: path.relative_to(REPOSITORY).as_posix(),
 )
 def test_prose_has_standard_words(path: Path) -> None:
+    if not ANY_RETIRED.search(path.read_text()):  # Most files; the rest is parsed.
+        return
     found = [f"{line}: {word!r}" for line, text in texts(path) for word in retired(text)]
     assert not found, f"write instead: {RETIRED_IN_PROSE}"
 
 
 def test_the_list_of_retired_prose_is_read() -> None:
-    assert retired("Nobody mends what somebody's pool doubts.") == ["Nobody", "somebody's", "mends", "doubts"]
+    assert retired("Nobody mends what somebody's pool doubts.") == ["Nobody", "mends", "somebody's", "doubts"]
     assert retired("the field `doubts` and untold") == []
     assert (retired("              - Tell"), retired("Tell it")) == ([], ["Tell"])
