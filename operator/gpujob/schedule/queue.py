@@ -36,11 +36,15 @@ from gpujob.values.vocabulary import Verdict
 class Answer:
     """The result of a demand on one snapshot: verdict and choice at once, the whole decision on demand."""
 
-    __slots__ = ("_decision", "catalog", "demand", "fleet", "pick")
+    __slots__ = ("_decision", "asked", "catalog", "demand", "fleet", "pick")
 
     def __init__(self, demand: Demand, fleet: Fleet, catalog: Catalog) -> None:
-        self.demand, self.fleet, self.catalog = with_trial(demand, fleet, catalog), fleet, catalog
-        self.pick = choose(self.demand, fleet, catalog)
+        self.asked, self.catalog = demand, catalog
+        self._decide(fleet)
+
+    def _decide(self, fleet: Fleet) -> None:
+        self.fleet, self.demand = fleet, with_trial(self.asked, fleet, self.catalog)
+        self.pick = choose(self.demand, fleet, self.catalog)
         self._decision: Decision | None = None
 
     @staticmethod
@@ -52,6 +56,11 @@ class Answer:
         """The result holds on a newer snapshot too: the decision is of that one."""
         if fleet is not self.fleet:
             self.fleet, self._decision = fleet, None
+
+    def decide_again(self, fleet: Fleet) -> None:
+        """The result on a newer snapshot, whatever it is."""
+        if fleet is not self.fleet:
+            self._decide(fleet)
 
     def refuses_again(self, fleet: Fleet) -> bool:
         """Whether the demand has no place on this snapshot either; then the result is of that one."""
@@ -79,6 +88,8 @@ class LastRejections:
 
     def __init__(self) -> None:
         self._answers: dict[Demand, Answer] = {}
+        self._plans: tuple[Answer, ...] = ()
+        """Those of plans with a place, which take nothing from other jobs."""
         self._facts: object = None
         self._all_refused = False
 
@@ -95,8 +106,9 @@ class LastRejections:
         answer.follow(fleet)
         return answer
 
-    def keep(self, answers: dict[Demand, Answer], *, all_refused: bool) -> None:
-        """The refusals of a whole cycle; `all_refused`: it placed no job and reserved nothing."""
+    def keep(self, answers: dict[Demand, Answer], plans: Iterable[Answer], *, all_refused: bool) -> None:
+        """The refusals of a whole cycle, and its plans with a place; `all_refused`: it placed no job and reserved nothing."""
+        self._plans = tuple(plans)
         trials = (Answer.tries(demand) for demand in answers)
         self._answers = {
             demand: each for (demand, each), tries in zip(answers.items(), trials, strict=True) if not tries
@@ -114,6 +126,9 @@ class LastRejections:
             if self.still_holds(demand, fleet, catalog) is None and not answer.refuses_again(fleet):
                 yield False
                 return
+            yield True
+        for plan in self._plans:
+            plan.decide_again(fleet)
             yield True
 
 
@@ -193,7 +208,7 @@ class SchedulingCycle:
                         self.unreserved[placing.job.uid] = reason
                         yield None
                 snapshot.let_others_in()  # BACKFILL
-        self._refusals.keep(snapshot.without_room, all_refused=snapshot.all_refused)
+        self._refusals.keep(snapshot.without_room, snapshot.plans.values(), all_refused=snapshot.all_refused)
 
 
 class _Snapshot:
@@ -208,8 +223,9 @@ class _Snapshot:
     ) -> None:
         self._fleet, self._catalog, self._failed, self._refusals = fleet, catalog, failed, refusals
         self.without_room: dict[Demand, Answer] = {}
+        self.plans: dict[Demand, Answer] = {}
         self.all_refused = True
-        """Whether it is as it was at first, and each job was refused."""
+        """Whether it is as it was at first, and each job was refused but those that only ask for a plan."""
         self._tried: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
         self._choosy = fleet.asks_namespaces
         self._charges = Charges()
@@ -227,17 +243,19 @@ class _Snapshot:
         if of_profile:
             demand = with_one_more(demand, of_profile)
         try:
-            answer = self.without_room.get(demand) or self._answer(demand)
+            answer = self.without_room.get(demand) or self._plan(demand, job) or self._answer(demand)
         except Exception as error:  # an error in one job's decision does not stop the others
             if self._failed is None:
                 raise
             self._failed(job, error)
             return None
         choice = answer.pick.choice
-        self.all_refused = self.all_refused and choice is None
+        self.all_refused = self.all_refused and (choice is None or job.plan_only)
         if choice is None:
             self.without_room[demand] = answer
-        elif not job.plan_only:
+        elif job.plan_only:
+            self.plans[demand] = answer
+        else:
             chosen = choice.candidate
             if of_profile is not None:
                 of_profile[place_of(chosen)] += 1
@@ -251,6 +269,11 @@ class _Snapshot:
                 demand.new_claims,
             )
         return Placing(job, answer)
+
+    def _plan(self, demand: Demand, job: Waiting) -> Answer | None:
+        """The result of an equal plan on the same snapshot."""
+        answer = self.plans.get(demand) if job.plan_only else None
+        return answer if answer is not None and answer.fleet is self._fleet else None
 
     def _answer(self, demand: Demand) -> Answer:
         held = self._refusals.still_holds(demand, self._fleet, self._catalog)

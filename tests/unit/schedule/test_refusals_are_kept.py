@@ -1,0 +1,87 @@
+"""What a cycle keeps for the next one: refusals until something is gained, plans of suspended jobs until anything changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import ANY_IMAGES, H100, demand, fleet, node
+
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.schedule import queue
+from gpujob.schedule.queue import Placing, Refusals, SchedulingCycle, Waiting
+
+ROOM = fleet(node("a", H100, 4), catalog=ANY_IMAGES)
+PLANS = [Waiting(f"p{n}", f"{n}", demand(gpusPerNode=2), plan_only=True, name=f"p{n}") for n in range(5)]
+REFUSED = [Waiting(f"w{n}", f"{n}", demand(gpusPerNode=4, nodes=2), name=f"w{n}") for n in range(5)]
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The GPUs a node of each demand that is decided."""
+    found, real = list[int](), queue.choose
+
+    def choose(wish: Any, *others: Any) -> Any:
+        found.append(wish.gpus_per_node)
+        return real(wish, *others)
+
+    monkeypatch.setattr(queue, "choose", choose)
+    return found
+
+
+def with_free(gpus: int) -> Fleet:
+    pool = ROOM.pools[0]
+    return replace(ROOM, pools=(pool.with_nodes({0: replace(pool.nodes[0], free=gpus)}),))
+
+
+def cycle(refusals: Refusals, known: Fleet, jobs: list[Waiting], facts: object = 0) -> list[Placing]:
+    refusals.begin(facts)
+    return [each for each in SchedulingCycle(ANY_IMAGES, None, refusals).run(jobs, known) if each is not None]
+
+
+def test_equal_plans_and_equal_refusals_are_decided_once(chosen: list[int]) -> None:
+    found = cycle(Refusals(), ROOM, [*PLANS, *REFUSED])
+    assert sorted(chosen) == [2, 4]
+    assert {each.job.uid for each in found if each.choice} == {job.uid for job in PLANS}
+
+
+def test_after_a_loss_only_plans_are_decided_again(chosen: list[int]) -> None:
+    refusals = Refusals()
+    found = cycle(refusals, ROOM, [*PLANS, *REFUSED])
+    chosen.clear()
+    assert all(refusals.retry(with_free(3), ANY_IMAGES, 0))
+    assert chosen == [2]
+    chosen.clear()
+    assert all(refusals.retry(with_free(1), ANY_IMAGES, 0))
+    assert (chosen, {each.choice for each in found}) == ([2], {None})
+
+
+def test_after_a_gain_each_class_is_decided_once(chosen: list[int]) -> None:
+    refusals = Refusals()
+    cycle(refusals, with_free(1), [*PLANS, *REFUSED])
+    chosen.clear()
+    # The plans have room now: a whole cycle says where, and for whom.
+    assert not all(refusals.retry(ROOM, ANY_IMAGES, 0))
+    assert sorted(chosen) in ([2], [2, 4])
+
+
+def test_where_somebody_was_placed_a_whole_cycle_follows() -> None:
+    refusals = Refusals()
+    cycle(refusals, ROOM, [Waiting("r", "0", demand(gpusPerNode=1), name="r"), *REFUSED])
+    assert not all(refusals.retry(with_free(3), ANY_IMAGES, 0))
+
+
+def test_other_facts_leave_nothing_of_it() -> None:
+    refusals = Refusals()
+    cycle(refusals, ROOM, REFUSED)
+    assert not all(refusals.retry(ROOM, ANY_IMAGES, 1))
+    refusals.begin(1)
+    assert refusals.still_holds(REFUSED[0].demand, ROOM, ANY_IMAGES) is None
+
+
+def test_another_catalog_decides_anew() -> None:
+    refusals = Refusals()
+    cycle(refusals, ROOM, REFUSED)
+    assert refusals.still_holds(REFUSED[0].demand, ROOM, ANY_IMAGES) is not None
+    assert refusals.still_holds(REFUSED[0].demand, ROOM, replace(ANY_IMAGES)) is None
