@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
 
 from gpujob.catalog.devices import identity, pricelist
 from gpujob.catalog.devices.benchmark_run import Throughput
@@ -21,6 +23,18 @@ from gpujob.catalog.images.stacks import Stack, stack_of
 from gpujob.catalog.models import naming
 from gpujob.catalog.models.shapes import ModelShape
 from gpujob.values.vocabulary import CapacityType
+
+RUNS_ON: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("tf", "keras", "tf-keras"), "tensorflow"),
+        **dict.fromkeys(("flax", "optax", "maxtext", "equinox"), "jax"),
+        **dict.fromkeys(
+            ("transformers", "accelerate", "lightning", "deepspeed", "peft", "trl", "unsloth", "diffusers", "fastai"),
+            "pytorch",
+        ),
+    }
+)
+"""Libraries that users name as the framework of a job, and the framework that they run on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,8 +149,9 @@ class Catalog:
         return frozenset(runtime.framework for runtime in self.runtimes if not runtime.unreadable)
 
     def nearest_framework(self, word: str) -> str | None:
-        """The framework that a mistyped name most likely means; PyTorch and torch are equal."""
-        return identity.nearest(word, self.frameworks)
+        """The framework that a mistyped name most likely means, or on which a library of that name runs. torch is PyTorch."""
+        runs_on = RUNS_ON.get(word.lower().replace("_", "-"), "")
+        return runs_on if runs_on in self.frameworks else identity.nearest(word, self.frameworks)
 
     def model(self, name: str) -> ModelShape | None:
         """The dimensions of a model; case, an owner ("meta-llama/"), hyphens for dots and endings such as -instruct do not matter."""

@@ -61,3 +61,14 @@ def test_what_is_not_known_of_them_is_said(name: str) -> None:
 @pytest.mark.parametrize("name", ["pytorch", "vllm", "sglang"])
 def test_what_is_built_on_pytorch_is_known(name: str) -> None:
     assert told(framework={"name": name}) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("keras", "tensorflow"), ("TF", "tensorflow"), ("Flax", "jax"), ("jaxx", "jax"), ("transformers", "pytorch"),
+        ("DeepSpeed", "pytorch"), ("vLLM", "vllm"), ("onnx", None), ("caffe", None),
+    ],
+)  # fmt: skip
+def test_a_library_is_near_the_framework_that_it_runs_on(word: str, meant: str | None) -> None:
+    assert load_catalog().nearest_framework(word) == meant

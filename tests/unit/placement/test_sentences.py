@@ -104,6 +104,16 @@ def decided(*objects: Object, **spec: Any) -> Decision:
                 ("ROCm", "is a vendor's stack and no feature; write placement.vendors: [AMD]"),
                 ("HIP", "is a vendor's stack and no feature; write placement.vendors: [AMD]"),
                 ("NCCL", "is in every CUDA image; leave it out"),
+                ("cuDNN", "is in every CUDA image; leave it out"),
+                ("MIOpen", "is in every ROCm image; leave it out"),
+                ("TensorRT", "is a library that only some images have; name an image with it in spec.images.cuda"),
+                ("MIGraphX", "is a library that only some images have; name an image with it in spec.images.rocm"),
+                (
+                    "InfiniBand",
+                    "is a property of a pool (spec.fabric of its GPUPool), which a gang uses by itself; name the pool in "
+                    "placement.pools",
+                ),
+                ("NVLink", "is a property of a device; name the accelerators that have it in placement.accelerators"),
                 ("rccl", "is in every ROCm image; leave it out"),
             )
         ),
@@ -114,7 +124,7 @@ def decided(*objects: Object, **spec: Any) -> Decision:
                 Reason.FRAMEWORK_UNKNOWN,
                 f"framework.name: {word} is no known framework; the nearest is pytorch",
             )
-            for word in ("PyTorch", "torch", "pytroch")
+            for word in ("PyTorch", "torch", "pytroch", "transformers", "DeepSpeed")
         ),
         (
             [H],

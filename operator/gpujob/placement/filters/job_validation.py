@@ -20,6 +20,10 @@ _LAYER: Final = (
     "require CustomCUDAKernels to stay on CUDA, or port the code with hipify"
 )
 _STACK: Final = "is a vendor's stack and no feature; write placement.vendors: [{}]"
+_LIBRARY: Final = "is in every {} image; leave it out"
+_OF_AN_IMAGE: Final = "is a library that only some images have; name an image with it in spec.images.{}"
+_NETWORK: Final = "is a property of a pool (spec.fabric of its GPUPool), which a gang uses by itself; name the pool in placement.pools"
+_BETWEEN_GPUS: Final = "is a property of a device; name the accelerators that have it in placement.accelerators"
 
 NOT_FEATURES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -27,8 +31,13 @@ NOT_FEATURES: Final[Mapping[str, str]] = MappingProxyType(
         "cuda": _STACK.format("NVIDIA"),
         "rocm": _STACK.format("AMD"),
         "hip": _STACK.format("AMD"),
-        "nccl": "is in every CUDA image; leave it out",
-        "rccl": "is in every ROCm image; leave it out",
+        **dict.fromkeys(("nccl", "cudnn", "cublas"), _LIBRARY.format("CUDA")),
+        **dict.fromkeys(("rccl", "miopen", "rocblas", "hipblaslt"), _LIBRARY.format("ROCm")),
+        "tensorrt": _OF_AN_IMAGE.format("cuda"),
+        "migraphx": _OF_AN_IMAGE.format("rocm"),
+        "aiter": _OF_AN_IMAGE.format("rocm"),
+        **dict.fromkeys(("rdma", "infiniband", "roce", "efa"), _NETWORK),
+        **dict.fromkeys(("nvlink", "nvswitch", "xgmi", "infinityfabric"), _BETWEEN_GPUS),
     }
 )
 """Names in lower case that users require and that are no features, with what they are and what to write instead."""
