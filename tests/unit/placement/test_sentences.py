@@ -411,3 +411,19 @@ def test_the_known_pools_are_said_once_however_many_names_are_none() -> None:
     problems = [finding.message for finding in decided(H, placement={"pools": {"deny": denied}}).problems]
     assert problems[0] == "placement.pools: there is no pool lab-0; known pools are h100-sxm-ondemand"
     assert problems[1:] == [f"placement.pools: there is no pool {name}" for name in denied[1:]]
+
+
+@pytest.mark.parametrize("namespace", ["vision", "default", "speech-eu"])
+def test_the_namespace_whose_ids_reject_a_job_is_named(namespace: str) -> None:
+    space: Object = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": namespace, "annotations": {"openshift.io/sa.scc.uid-range": "1000660000/10000"}},
+    }
+    known = fleet(H, space, catalog=ANY_IMAGES)
+    asked = Waiting("u", "", demand(command=["x"], securityContext={"runAsUser": 1000}), namespace=namespace)
+    decided = next(place_all([asked], known, ANY_IMAGES)).decision
+    assert (
+        "securityContext.runAsUser is 1000, and OpenShift's restricted-v2 admits 1000660000 to 1000669999 in namespace "
+        f"{namespace}; leave it out"
+    ) in [doubt.message for doubt in decided.candidates[0].doubts]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gpujob.memory.phases import Components
 from gpujob.placement.scoring.candidate import Candidate, speed_text
 from gpujob.values.finding import Dollars, Finding, Need, Size, counted, listed
+from gpujob.values.quantity import MI
 from gpujob.values.vocabulary import DeviceKind, Outcome
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def memory_line(candidates: Sequence[Candidate]) -> str:
     has = next(candidate.pool.memory for candidate in candidates if candidate.gang.shape == shape)
     largest = sorted(((name, amount) for name, amount in need.components.named() if amount), key=lambda part: -part[1])
     named, rest = largest[:MAIN_PARTS], sum(amount for _, amount in largest[MAIN_PARTS:])
-    parts = [f"{name} {size(amount)}" for name, amount in (*named, *([("others", rest)] if rest else ()))]
+    parts = [f"{name} {size(amount)}" for name, amount in (*named, *([("others", rest)] if rest * 100 >= MI else ()))]
     also = [f"{Need(each.high)} as {other}" for other, each in others]
     expected, most = Need(need.expected, has), Need(need.high, has)
     alone = f"{expected} expected on each GPU as {shape} ({', '.join(parts)}), at most {most}"

@@ -19,7 +19,7 @@ def bounded(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
     """The demand with the pod rules of its namespace: LimitRanges, and the ids that the platform assigns."""
     bounds, space = fleet.limits.get(namespace, ()), fleet.namespaces.get(namespace)
     if space is not None and space.ids is not None:
-        demand = demand.but(ids=space.ids)
+        demand = demand.but(ids=space.ids, namespace=namespace)
     return demand.but(limits=tightest(bounds)) if bounds else demand
 
 
