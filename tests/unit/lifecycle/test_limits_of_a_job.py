@@ -226,6 +226,12 @@ def test_a_price_that_changes_while_an_attempt_runs_is_said_and_not_applied() ->
     watch.look(40.0, *RUNS, price_now=36_000_000)
     assert "currentPricePerHour" not in watch.status["placement"]
     assert watch.condition("Running")[2] == "the pod runs on node n0"
+    # What differs below the cent that a decided price is rounded to is the same price.
+    for same in (36_004_999, 35_995_000):
+        watch.look(41.0, *RUNS, price_now=same)
+        assert "currentPricePerHour" not in watch.status["placement"]
+    watch.look(42.0, *RUNS, price_now=36_005_000)
+    assert watch.status["placement"]["currentPricePerHour"] == "36.01"
     watch.look(100.0, *RUNS, price_now=1)
     assert (watch.status["state"], watch.status["cost"]["accrued"]) == ("Suspended", "1.00")
 

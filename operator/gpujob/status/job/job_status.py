@@ -15,7 +15,7 @@ from gpujob.status.job.conditions import Claim
 from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.observe.child import Observation, with_other_price
 from gpujob.status.records.objects import ChildRecord, JobRecord
-from gpujob.values.quantity import exact_dollars
+from gpujob.values.quantity import format_dollars
 from gpujob.values.untrusted import table, tables, whole_number
 from gpujob.values.vocabulary import CapacityType, ConditionType, PreflightMode, Reason, State, Verdict
 
@@ -75,7 +75,9 @@ def _at_price(placement: dict[str, Any], now: int) -> dict[str, Any]:
     """A placement with the price of now beside that which was decided, where the two differ."""
     others = {key: value for key, value in placement.items() if key != "currentPricePerHour"}
     decided = cost.dollars(placement.get("pricePerHour"))
-    return others if decided is None or decided == now else others | {"currentPricePerHour": exact_dollars(now)}
+    # The decided price is rounded to cents: only another one than is written is another price.
+    same = decided is None or format_dollars(decided) == format_dollars(now)
+    return others if same else others | {"currentPricePerHour": format_dollars(now)}
 
 
 def _told_price(seen: Observation, placement: Mapping[str, Any], now: int) -> Observation:
