@@ -47,6 +47,10 @@ demo: .venv/ready ## Shows GPUJobs being placed on AMD and NVIDIA nodes of a rea
 demo-down: .venv/ready ## Ends the demo's operator and cluster and leaves nothing.
 	@$(RUN) -m demo down
 
+.PHONY: verify-on-gpu
+verify-on-gpu: ## Runs small jobs on the GPUs of your cluster (kubectl's), deletes them, and packs what came of them into verify-on-gpu.tar.gz to send.
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(RUN) -m demo.on_gpus $(if $(NAMESPACE),--namespace $(NAMESPACE))
+
 .PHONY: test
 test: verify lint binaries node-images ## Checks everything: generated files, style, types, layers, unit tests, cases and end-to-end tests.
 	$(RUN) -m tests.parts
