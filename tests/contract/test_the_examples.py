@@ -90,3 +90,20 @@ def test_its_code_compiles_and_is_found_where_the_job_looks_for_it(example: Path
 
 def test_the_readme_lists_every_example() -> None:
     assert re.findall(r"\[[\w-]+\]\(examples/([\w-]+)\.yaml\)", (ROOT / "README.md").read_text()) == list(PLANS)
+
+
+@pytest.mark.parametrize(("name", "backend", "other"), [("cuda", "CUDA", "hip"), ("rocm", "ROCm", "cuda")])
+def test_the_dockerfiles_begin_with_an_image_of_the_catalog_and_keep_its_torch(
+    name: str, backend: str, other: str
+) -> None:
+    text = (ROOT / "images" / "examples" / f"{name}.Dockerfile").read_text()
+    (base,) = re.findall(r"^ARG BASE=(\S+)$", text, re.MULTILINE)
+    assert {row.backend.value for row in load_catalog().runtimes if row.image == base} == {backend}
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert [line.split()[0] for line in lines] == [
+        "ARG", "FROM", "RUN", "ENV", "COPY", "RUN", "COPY", "WORKDIR", "RUN", "USER", "RUN",
+    ]  # fmt: skip
+    # The constraint is there before anything is installed, and the stack is asserted by the user that runs it.
+    assert text.index("pip-constraints.txt\nENV") < text.index("pip install")
+    assert lines[-2:] == ["USER 1000", lines[-1]]
+    assert f"not torch.version.{other}" in lines[-1]
