@@ -10,7 +10,7 @@ from builders import ANY_IMAGES, H100, demand, fleet, node
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.schedule import queue
-from gpujob.schedule.queue import Placing, Refusals, SchedulingCycle, Waiting
+from gpujob.schedule.queue import LastRejections, Placing, SchedulingCycle, Waiting
 
 ROOM = fleet(node("a", H100, 4), catalog=ANY_IMAGES)
 PLANS = [Waiting(f"p{n}", f"{n}", demand(gpusPerNode=2), plan_only=True, name=f"p{n}") for n in range(5)]
@@ -35,19 +35,19 @@ def with_free(gpus: int) -> Fleet:
     return replace(ROOM, pools=(pool.with_nodes({0: replace(pool.nodes[0], free=gpus)}),))
 
 
-def cycle(refusals: Refusals, known: Fleet, jobs: list[Waiting], facts: object = 0) -> list[Placing]:
+def cycle(refusals: LastRejections, known: Fleet, jobs: list[Waiting], facts: object = 0) -> list[Placing]:
     refusals.begin(facts)
     return [each for each in SchedulingCycle(ANY_IMAGES, None, refusals).run(jobs, known) if each is not None]
 
 
 def test_equal_plans_and_equal_refusals_are_decided_once(chosen: list[int]) -> None:
-    found = cycle(Refusals(), ROOM, [*PLANS, *REFUSED])
+    found = cycle(LastRejections(), ROOM, [*PLANS, *REFUSED])
     assert sorted(chosen) == [2, 4]
     assert {each.job.uid for each in found if each.choice} == {job.uid for job in PLANS}
 
 
 def test_after_a_loss_only_plans_are_decided_again(chosen: list[int]) -> None:
-    refusals = Refusals()
+    refusals = LastRejections()
     found = cycle(refusals, ROOM, [*PLANS, *REFUSED])
     chosen.clear()
     assert all(refusals.retry(with_free(3), ANY_IMAGES, 0))
@@ -58,7 +58,7 @@ def test_after_a_loss_only_plans_are_decided_again(chosen: list[int]) -> None:
 
 
 def test_after_a_gain_each_class_is_decided_once(chosen: list[int]) -> None:
-    refusals = Refusals()
+    refusals = LastRejections()
     cycle(refusals, with_free(1), [*PLANS, *REFUSED])
     chosen.clear()
     # The plans have room now: a whole cycle says where, and for whom.
@@ -67,13 +67,13 @@ def test_after_a_gain_each_class_is_decided_once(chosen: list[int]) -> None:
 
 
 def test_where_somebody_was_placed_a_whole_cycle_follows() -> None:
-    refusals = Refusals()
+    refusals = LastRejections()
     cycle(refusals, ROOM, [Waiting("r", "0", demand(gpusPerNode=1), name="r"), *REFUSED])
     assert not all(refusals.retry(with_free(3), ANY_IMAGES, 0))
 
 
 def test_other_facts_leave_nothing_of_it() -> None:
-    refusals = Refusals()
+    refusals = LastRejections()
     cycle(refusals, ROOM, REFUSED)
     assert not all(refusals.retry(ROOM, ANY_IMAGES, 1))
     refusals.begin(1)
@@ -81,7 +81,7 @@ def test_other_facts_leave_nothing_of_it() -> None:
 
 
 def test_another_catalog_decides_anew() -> None:
-    refusals = Refusals()
+    refusals = LastRejections()
     cycle(refusals, ROOM, REFUSED)
     assert refusals.still_holds(REFUSED[0].demand, ROOM, ANY_IMAGES) is not None
     assert refusals.still_holds(REFUSED[0].demand, ROOM, replace(ANY_IMAGES)) is None
