@@ -10,7 +10,7 @@ from builders import ANY_IMAGES, H100, demand, fleet, node
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.schedule import queue
-from gpujob.schedule.queue import LastRejections, Placing, SchedulingCycle, Waiting
+from gpujob.schedule.queue import ALWAYS, LastRejections, Placing, SchedulingCycle, Waiting
 
 ROOM = fleet(node("a", H100, 4), catalog=ANY_IMAGES)
 PLANS = [Waiting(f"p{n}", f"{n}", demand(gpusPerNode=2), plan_only=True, name=f"p{n}") for n in range(5)]
@@ -37,7 +37,7 @@ def with_free(gpus: int) -> Fleet:
 
 def cycle(refusals: LastRejections, known: Fleet, jobs: list[Waiting], facts: object = 0) -> list[Placing]:
     refusals.begin(facts)
-    return [each for each in SchedulingCycle(ANY_IMAGES, None, refusals).run(jobs, known) if each is not None]
+    return [each for each in SchedulingCycle(ANY_IMAGES, None, refusals).run(jobs, known, ALWAYS) if each is not None]
 
 
 def test_equal_plans_and_equal_refusals_are_decided_once(chosen: list[int]) -> None:
@@ -66,7 +66,7 @@ def test_after_a_gain_each_class_is_decided_once(chosen: list[int]) -> None:
     assert sorted(chosen) in ([2], [2, 4])
 
 
-def test_where_somebody_was_placed_a_whole_cycle_follows() -> None:
+def test_where_a_job_was_placed_a_whole_cycle_follows() -> None:
     refusals = LastRejections()
     cycle(refusals, ROOM, [Waiting("r", "0", demand(gpusPerNode=1), name="r"), *REFUSED])
     assert not all(refusals.retry(with_free(3), ANY_IMAGES, 0))
