@@ -77,7 +77,7 @@ def test_the_table_counts_by_folder_and_names_what_was_not_noticed() -> None:
 
 def test_a_folder_has_its_own_tests_those_that_import_it_and_some_of_the_whole_operator() -> None:
     names = {path.name for path in files_of_tests("lifecycle")}
-    assert {"test_start_failures.py", "test_how_long_a_trial_lasts.py", "test_fault_plans.py"} <= names
+    assert {"test_start_failures.py", "test_a_long_queue_blocks_nobody.py", "test_fault_plans.py"} <= names
     assert "test_faults_change_nothing.py" not in names, "it takes minutes"
     assert {path.parent.name for path in files_of_tests("memory")} >= {"memory", "simulation"}
 
