@@ -156,6 +156,17 @@ lock: .venv/ready ## Locks the dependencies with hashes, into requirements/.
 	$(UV) export --quiet --format requirements-txt --no-emit-project --no-header --extra cli -o requirements/dev.txt >/dev/null
 	$(UV) export --quiet --format requirements-txt --no-header --no-annotate --only-group build -o requirements/build.txt >/dev/null
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(TORCH_WITHOUT:%=--no-emit-package %) requirements/torch.in -o requirements/torch.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate requirements/docs.in -o requirements/docs.txt
+
+.docs/venv/ready: requirements/docs.txt .venv/ready
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .docs/venv
+	@$(UV) pip sync --quiet --require-hashes --python .docs/venv/bin/python requirements/docs.txt
+	@touch $@
+
+.PHONY: docs
+docs: .docs/venv/ready ## Builds the documentation site into .docs/site; a link or an anchor that leads nowhere fails it.
+	@$(RUN) site/stage.py .docs/pages
+	@NO_MKDOCS_2_WARNING=1 .docs/venv/bin/mkdocs build --strict --quiet --config-file site/mkdocs.yml
 
 .PHONY: clean
 clean: ## Removes the virtual environments and caches of this folder.
