@@ -18,10 +18,12 @@ MOST_SEEDS = 10**9
 
 
 class Budget:
-    """A plugin of pytest: the order of a seed, and no test begins after the time is over."""
+    """A plugin of pytest: the order of a seed, and no test begins after the time is over. Collection does not count: it can
+    take longer on a busy machine.
+    """
 
     def __init__(self, seed: int, seconds: float) -> None:
-        self._seed, self._seconds, self._began = seed, seconds, time.monotonic()
+        self._seed, self._seconds = seed, seconds
         self._all = self._tried = 0
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -33,8 +35,9 @@ class Budget:
         """Runs the tests one by one until the time is over; a test that has begun runs to its end."""
         if session.testsfailed or session.config.option.collectonly:
             return None
+        began = time.monotonic()
         for number, item in enumerate(session.items):
-            if time.monotonic() - self._began >= self._seconds:
+            if time.monotonic() - began >= self._seconds:
                 break
             later = session.items[number + 1] if number + 1 < len(session.items) else None
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=later)
