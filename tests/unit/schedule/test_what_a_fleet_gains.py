@@ -11,7 +11,7 @@ from gpujob.fleet.kubernetes.objects import Resources, Taint
 from gpujob.fleet.policy.resource_quota import Quotas
 from gpujob.fleet.pools.ahead import Ahead, Taking
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.fleet.pools.node import PoolNode
+from gpujob.fleet.pools.node import Growth, PoolNode
 from gpujob.schedule.gains import gained
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Reason
@@ -84,3 +84,27 @@ def test_where_a_quota_counts_the_job_less_may_be_a_gain() -> None:
     assert not gained(before, poorer, "other")
     assert gained(ROOM, replace(ROOM, quotas=quotas), "team")
     assert not gained(before, replace(before), "team")
+
+
+def grown(growth: Growth | None) -> Fleet:
+    """The fleet whose first pool an autoscaler can add nodes to; the other facts of the pool are the same."""
+    pool = POOL.with_nodes({})
+    pool.__dict__["growth"] = growth
+    return replace(ROOM, pools=(pool, *ROOM.pools[1:]))
+
+
+def test_what_an_autoscaler_can_add_may_be_a_gain_where_it_changes() -> None:
+    template = replace(HELD, name="new")
+    two, other = grown(Growth(template, 2)), grown(Growth(template, 3))
+    assert gained(ROOM, two, "team")
+    assert gained(two, ROOM, "team")
+    assert gained(two, other, "team")
+    assert not gained(two, grown(Growth(template, 2)), "team"), "another object, and equal"
+
+
+def test_links_that_become_known_or_more_may_be_a_gain_and_fewer_are_none() -> None:
+    unknown, one, two = with_node(links=None), with_node(links=1), with_node(links=2)
+    assert gained(unknown, one, "team")
+    assert gained(one, unknown, "team")
+    assert gained(one, two, "team")
+    assert not gained(two, one, "team")

@@ -1,0 +1,96 @@
+"""What a cycle rejected holds for the next one while nothing was gained; then each class of equal demands is decided again alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders import ANY_IMAGES, H100, demand, fleet, load_catalog, node, pod
+
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.schedule.queue import ALWAYS, Answer, LastRejections, SchedulingCycle
+from gpujob.schedule.waiting import Waiting
+
+
+def on(*busy: int) -> Fleet:
+    """Nodes of 8 GPUs, so many of which are taken."""
+    pods = (pod(f"p{number}", f"n{number}", {"nvidia.com/gpu": taken}) for number, taken in enumerate(busy) if taken)
+    return fleet(*(node(f"n{number}", H100) for number in range(len(busy))), *pods, catalog=ANY_IMAGES)
+
+
+def job(name: str, gpus: int = 8, namespace: str = "team", *, plan_only: bool = False, **spec: Any) -> Waiting:
+    return Waiting(name, name, demand(gpusPerNode=gpus, **spec), plan_only, namespace, name)
+
+
+def cycle(known: Fleet, *jobs: Waiting, held: LastRejections | None = None, facts: object = "facts") -> LastRejections:
+    """The rejections after one cycle."""
+    rejections = held or LastRejections()
+    rejections.begin(facts)
+    list(SchedulingCycle(ANY_IMAGES, None, rejections).run(jobs, known, ALWAYS))
+    return rejections
+
+
+FULL = on(8, 8)
+SHORT = on(4, 8)
+
+
+def retried(rejections: LastRejections, known: Fleet, facts: object = "facts") -> list[bool]:
+    return list(rejections.retry(known, ANY_IMAGES, facts))
+
+
+def test_before_any_cycle_a_whole_one_is_needed() -> None:
+    assert retried(LastRejections(), FULL, None) == [False]
+
+
+def test_where_nothing_is_gained_each_class_is_rejected_again() -> None:
+    rejections = cycle(FULL, job("a"), job("b"), job("c", 4))
+    assert retried(rejections, FULL) == [True, True], "a and b are one class"
+
+
+def test_a_gain_that_helps_one_needs_a_whole_cycle_and_one_that_helps_none_does_not() -> None:
+    rejections = cycle(FULL, job("a"), job("b", 4))
+    assert retried(rejections, on(7, 8)) == [True, True], "one GPU is free now, which is too few for both"
+    assert retried(rejections, on(4, 8)) == [True, False]
+
+
+def test_other_facts_need_a_whole_cycle() -> None:
+    rejections = cycle(FULL, job("a"))
+    assert retried(rejections, FULL, "others") == [False]
+    rejections.begin("others")
+    assert rejections.still_holds(demand(gpusPerNode=8), FULL, ANY_IMAGES) is None
+
+
+def test_a_cycle_that_placed_a_job_needs_a_whole_one() -> None:
+    assert retried(cycle(SHORT, job("a"), job("b", 4)), SHORT) == [False]
+
+
+def test_a_cycle_that_placed_a_plan_needs_a_whole_one_too() -> None:
+    assert retried(cycle(SHORT, job("a"), job("b", 4, plan_only=True)), SHORT) == [False]
+
+
+def test_a_job_that_tries_what_has_room_is_not_kept() -> None:
+    rejections = cycle(FULL, job("a"), job("b", placement={"probe": {"steps": 50}}))
+    assert retried(rejections, FULL) == [False]
+    assert Answer.tries(demand(placement={"probe": {"steps": 50}}))
+    assert not Answer.tries(demand())
+
+
+def test_an_answer_holds_for_the_same_catalog_and_is_of_the_newer_snapshot() -> None:
+    wanted = demand(gpusPerNode=8)
+    rejections = cycle(FULL, Waiting("a", "a", wanted, namespace="team", name="a"))
+    again = on(8, 8)
+    held = rejections.still_holds(wanted, FULL, ANY_IMAGES)
+    assert held is not None
+    assert held.fleet is FULL
+    assert rejections.still_holds(wanted, FULL, load_catalog()) is None
+    assert rejections.still_holds(demand(gpusPerNode=4), FULL, ANY_IMAGES) is None
+    assert rejections.still_holds(wanted, again, ANY_IMAGES) in (None, held)
+
+
+def test_equal_demands_of_one_cycle_are_decided_once() -> None:
+    known = SHORT
+    placings = [
+        each for each in SchedulingCycle(ANY_IMAGES).run([job("a"), job("b"), job("c", 4)], known, ALWAYS) if each
+    ]
+    assert placings[0].answer is placings[1].answer
+    assert placings[2].answer is not placings[0].answer
+    assert [placing.choice is not None for placing in placings] == [False, False, True]
