@@ -63,8 +63,8 @@ def test_a_cycle_that_placed_a_job_needs_a_whole_one() -> None:
     assert retried(cycle(SHORT, job("a"), job("b", 4)), SHORT) == [False]
 
 
-def test_a_cycle_that_placed_a_plan_needs_a_whole_one_too() -> None:
-    assert retried(cycle(SHORT, job("a"), job("b", 4, plan_only=True)), SHORT) == [False]
+def test_a_plan_that_has_a_place_takes_nothing_and_needs_no_whole_cycle() -> None:
+    assert retried(cycle(SHORT, job("a"), job("b", 4, plan_only=True)), SHORT) == [True, True]
 
 
 def test_a_job_that_tries_what_has_room_is_not_kept() -> None:
