@@ -63,7 +63,7 @@ def _api_server(cluster: Cluster) -> list[str | Path]:
         f"--advertise-address={cluster.address}",
         f"--secure-port={cluster.ports['kube-apiserver']}",
         # It refuses to name a loopback address as the endpoint of the service `kubernetes`.
-        *(["--endpoint-reconciler-type=none"] if ip_address(cluster.address).is_loopback else []),
+        *(["--endpoint-reconciler-type=none"] if ip_address(cluster.address).is_loopback else _SOON_EVICTED),
         # Real nodes are reached by their addresses, for no DNS knows their names; a privileged pod is for tests to try.
         "--kubelet-preferred-address-types=InternalIP",
         "--allow-privileged",
@@ -77,6 +77,10 @@ def _api_server(cluster: Cluster) -> list[str | Path]:
         f"--audit-policy-file={cluster.dir / 'audit-policy.yaml'}",
         f"--audit-log-path={cluster.audit_log}",
     ]
+
+
+_SOON_EVICTED = ("--default-not-ready-toleration-seconds=60", "--default-unreachable-toleration-seconds=60")
+"""Pods leave a real node that does not answer 60 seconds after that is noticed, and not 300, so that tests need not wait for it."""
 
 
 def _controller_manager(cluster: Cluster) -> list[str | Path]:
