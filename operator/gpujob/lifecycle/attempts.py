@@ -140,7 +140,7 @@ def failures_in_a_row(job: JobRecord, blame: Blame, ran: float | None, timings: 
         short += 1
         if seconds >= timings.retry_longest:
             break
-    return max(short, 1)
+    return min(max(short, 1), REMEMBERED)
 
 
 def _seconds_of(entry: Mapping[str, Any]) -> float:
