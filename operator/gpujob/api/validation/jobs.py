@@ -100,6 +100,10 @@ def _measures_its_trials(value: GPUJobSpec) -> bool:
     return not tries or value.preflight != "Disabled" or value.telemetry is not None
 
 
+def _reports_its_stalls(value: GPUJobSpec) -> bool:
+    return value.stall is None or value.preflight != "Disabled" or value.telemetry is not None
+
+
 _OWN: Final[tuple[Rule, ...]] = (
     one_of(Code, "code"),
     Rule(
@@ -189,6 +193,11 @@ _OWN: Final[tuple[Rule, ...]] = (
         "preflight: Disabled alone; add telemetry: {}, or set another preflight",
         "!has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry) || !has(self.placement) || "
         "(!has(self.placement.probe) && !has(self.placement.exploration))", _measures_its_trials,
+    ),
+    Rule(
+        GPUJobSpec, "preflight", "stall acts on what a run reports, and nothing is reported with preflight: Disabled alone; "
+        "add telemetry: {}, or set another preflight",
+        "!has(self.stall) || !has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry)", _reports_its_stalls,
     ),
     Rule(
         Model, "", "model needs exactly one of name, parameters",
