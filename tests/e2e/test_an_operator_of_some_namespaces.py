@@ -21,6 +21,8 @@ pytestmark = pytest.mark.e2e
 def watch(cluster: Cluster, *namespaces: str) -> None:
     """Upgrades the release to these namespaces; all without any."""
     command = [cluster.tool("helm"), "upgrade", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--reuse-values"]
+    # A test before may have changed the role with kubectl.
+    command.append("--force-conflicts")
     done = subprocess.run(
         [*command, f"--set-json=watchNamespaces={json.dumps(namespaces)}"],
         env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120,

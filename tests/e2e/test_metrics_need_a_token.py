@@ -26,6 +26,8 @@ Scraped = tuple[int, Path]
 
 def set_values(cluster: Cluster, **metrics: object) -> None:
     command = [cluster.tool("helm"), "upgrade", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--reuse-values"]
+    # A test before may have changed the role with kubectl.
+    command.append("--force-conflicts")
     done = subprocess.run(
         [*command, f"--set-json=metrics={json.dumps({'port': 9464, **metrics})}"],
         env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120,
