@@ -120,7 +120,7 @@ def test_a_blocked_path_is_a_condition_with_the_policy_to_add(
     found = eventually(told, 60, what="that the path is blocked") or {}
     assert found["status"] == "False"
     assert found["message"] == (
-        f"port 9466 of pod {pod['metadata']['name']} cannot be reached from namespace {NAMESPACE} (no reply within 3 "
+        f"port 9466 of pod {pod['metadata']['name']} cannot be reached from namespace {NAMESPACE} (no connection within 1.5 "
         "seconds); if a NetworkPolicy or a mesh keeps it apart, add a NetworkPolicy with podSelector {gpujob.dev/job: "
         f"walled}} and ingress from namespaceSelector {{kubernetes.io/metadata.name: {NAMESPACE}}} to TCP port 9466"
     )

@@ -67,7 +67,7 @@ class Reading:
         self.asked.append(port)
         self.meanwhile()
         if not self.answer:
-            raise Unreached("no reply within 3 seconds")
+            raise Unreached("no connection within 1.5 seconds")
         return self.answer
 
     async def read(self, seconds: float, answer: str = "") -> None:

@@ -113,7 +113,7 @@ def test_where_the_way_to_the_pod_is_blocked_the_trial_ends_soon_and_says_what_t
     trial = Trial()
     trial.pod(**running("2026-01-01T12:00:00Z"))
     assert trial.result() is None
-    blocked = telemetry.blocked("j-1-0-x", 9466, "j", "gpujob-system", "no reply within 3 seconds")
+    blocked = telemetry.blocked("j-1-0-x", 9466, "j", "gpujob-system", "no connection within 1.5 seconds")
     trial.telemetry = Telemetry(None, (blocked,))
     trial.seconds = 119.0
     assert trial.result() is None

@@ -220,7 +220,7 @@ def test_a_new_checkpoint_is_worth_a_write() -> None:
 
 
 READ = Telemetry(None, (telemetry.read("j-1-0-x"),))
-STOPPED = telemetry.blocked("j-1-0-x", 9466, "j", "gpujob-system", "no reply within 3 seconds")
+STOPPED = telemetry.blocked("j-1-0-x", 9466, "j", "gpujob-system", "no connection within 1.5 seconds")
 GARBAGE = telemetry.unreadable("j-1-0-x", 9466, "not ASCII text")
 
 
@@ -242,7 +242,7 @@ def test_that_a_reporter_answers_rides_on_another_write_and_that_it_is_blocked_i
     assert telemetry.differs(held, stopped)
     assert telemetry.is_news(held, stopped)
     assert STOPPED.message == (
-        "port 9466 of pod j-1-0-x cannot be reached from namespace gpujob-system (no reply within 3 seconds); if a "
+        "port 9466 of pod j-1-0-x cannot be reached from namespace gpujob-system (no connection within 1.5 seconds); if a "
         "NetworkPolicy or a mesh keeps it apart, add a NetworkPolicy with podSelector {gpujob.dev/job: j} and ingress "
         "from namespaceSelector {kubernetes.io/metadata.name: gpujob-system} to TCP port 9466"
     )
@@ -295,9 +295,9 @@ def reading_of(status: dict[str, Any]) -> tuple[str, str]:
 
 
 def test_the_remedy_for_a_pod_on_the_network_of_its_node_is_none_that_does_not_apply_there() -> None:
-    stopped = telemetry.blocked_on_its_node("p", 62_001, "gpujob-system", "no reply within 3 seconds").message
+    stopped = telemetry.blocked_on_its_node("p", 62_001, "gpujob-system", "no connection within 1.5 seconds").message
     assert stopped == (
-        "port 62001 of pod p cannot be reached from namespace gpujob-system (no reply within 3 seconds); it is on the "
+        "port 62001 of pod p cannot be reached from namespace gpujob-system (no connection within 1.5 seconds); it is on the "
         "network of its node: let the nodes' firewall (a cloud's security group) admit TCP ports 62000 to 64999 from "
         "the operator"
     )
