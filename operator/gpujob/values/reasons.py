@@ -283,7 +283,7 @@ class Reason(StrEnum):
         "the job has cost its placement.budget, all attempts together; it is suspended and holds no GPUs",
         "a higher placement.budget: the job goes on")
     DEVICE_FAULT = ("DeviceFault", "the program ended with the words of a broken device", "check the device; the job is tried again")
-    STALLED = ("Stalled", "the job made no step for longer than spec.stall allows",
+    STALLED = ("Stalled", "the job made no step for longer than its bound",
         "the sentence says which rank is behind; spec.stall.action: Restart lets it go on from its checkpoint")
     STEPS_GO_ON = ("StepsGoOn", "a job that stood still works again", "none")
     CHILD_LOST = ("ChildLost", "the child Job was deleted while it ran", "create the job again")

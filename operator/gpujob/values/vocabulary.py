@@ -200,7 +200,7 @@ class ConditionType(StrEnum):
     SUSPENDED = "Suspended"
     """Whether the job is a plan only."""
     STALLED = "Stalled"
-    """Whether the job makes no step for longer than spec.stall allows."""
+    """Whether the job makes no step for longer than its bound."""
     TELEMETRY_REACHABLE = "TelemetryReachable"
     """Whether the operator can read what the job's program reports."""
     OVERLAPS = "Overlaps"

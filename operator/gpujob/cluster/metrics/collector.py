@@ -262,7 +262,7 @@ def _of_alerts(seen: Snapshot) -> Iterator[Metric]:
     stalled = [((j.namespace, j.name, j.pool), 1.0) for j in seen.stalled]
     yield _gauge(
         "gpujob_job_stalled",
-        "1 for a running job that makes no step for longer than spec.stall allows.",
+        "1 for a running job that makes no step for longer than its bound.",
         labels,
         stalled,
     )
