@@ -43,7 +43,7 @@ def pod_of(children: Children) -> dict[str, Any]:
 
 
 def test_every_example_is_tried() -> None:
-    assert POOLS.keys() == {"lab-mi210", "claimed", "lab", "rails"}
+    assert POOLS.keys() == {"lab-mi210", "mi300x", "claimed", "lab", "rails"}
 
 
 def test_the_pool_of_the_first_page() -> None:
@@ -51,6 +51,14 @@ def test_the_pool_of_the_first_page() -> None:
     choice, children = placed("lab-mi210", node("n", labels={"rack": "lab"}, devices=offered), space())
     assert choice.candidate.price_per_hour == 450_000
     assert pod_of(children)["securityContext"]["supplementalGroups"] == [44, 109]
+
+
+def test_nodes_that_an_autoscaler_adds() -> None:
+    choice, children = placed("mi300x", space(), nodes=4, gpusPerNode=8)
+    assert (choice.candidate.pool.total, children.job["spec"]["parallelism"]) == (0, 4)
+    required = pod_of(children)["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = required["nodeSelectorTerms"]
+    assert {"key": "karpenter.sh/nodepool", "operator": "In", "values": ["mi300x"]} in term["matchExpressions"]
 
 
 def test_claims_beside_a_device_plugin() -> None:
