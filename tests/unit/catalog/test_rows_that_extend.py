@@ -7,14 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from gpujob.api.manifest import read_gpuruntime
 from gpujob.catalog.files.extending import Extending, extended, extends
 from gpujob.catalog.files.load import extended as with_rows
 from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.cluster.cache.watched_kinds import read_runtimes
-from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.cluster.cache.object_cache import ObjectCache
+from gpujob.cluster.cache.watched_kinds import mirrored, read_runtimes
+from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster, with_extended
 from gpujob.values.errors import CatalogInvalid
 
 SHIPPED = load_catalog()
@@ -104,3 +107,58 @@ def test_a_description_of_a_cluster_and_a_file_of_rows_extend_too() -> None:
 def test_without_extends_each_fact_is_missed_by_its_name() -> None:
     with pytest.raises(Exception, match="backend"):
         read_gpuruntime(manifest(image="i"))
+
+
+ROW_MISSING = "in the catalog; kubectl gpujob catalog runtimes lists them"
+UNREADABLE = [
+    ({"extends": "zz"}, f"extends: there is no row zz {ROW_MISSING}"),
+    ({"extends": "copy"}, f"extends: there is no row copy {ROW_MISSING}"),
+    ({"extends": 7}, f"extends: there is no row 7 {ROW_MISSING}"),
+    ({"extends": ROCM.name, "backend": "CUDA"},
+     f"spec.backend: CUDA, but row {ROCM.name} is ROCm; extend a CUDA row"),
+    ({"extends": CUDA.name, "backend": "ROCm", "architectures": ["gfx942"]},
+     f"spec.backend: ROCm, but row {CUDA.name} is CUDA; extend a ROCm row"),
+    ({"extends": CUDA.name, "backend": "Metal"}, "spec.backend: must be 'CUDA' or 'ROCm', got 'Metal'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "said"), UNREADABLE)
+def test_a_description_says_once_what_makes_it_unreadable(spec: dict[str, Any], said: str) -> None:
+    objects = with_extended(read_cluster([manifest(**spec)]), SHIPPED)
+    assert objects.unread == (f"GPURuntime copy cannot be read, so it is not used: {said}",)
+    assert with_extended(objects, SHIPPED) == objects
+    _, catalog = fleet_of(objects, SHIPPED)
+    assert all(row.unreadable for row in catalog.runtimes if row.name == "copy")
+
+
+def test_a_written_backend_that_is_the_row_s_changes_nothing() -> None:
+    for row in (CUDA, ROCM):
+        assert made(extends=row.name, backend=row.backend.value) == alike(row)
+
+
+def test_the_operator_logs_each_unreadable_one_once() -> None:
+    mirror = ObjectCache(mirrored("gpujob-runner-x"))
+    for kind in mirror.kinds:
+        mirror.replace(kind, [], "1")
+    book, said = ClusterIndex(mirror, SHIPPED), "GPURuntime {} cannot be read, so it is not used: {}"
+
+    def logged(event: str, version: int, raw: dict[str, Any]) -> list[str]:
+        raw["metadata"] |= {"resourceVersion": str(version), "uid": raw["metadata"]["name"]}
+        mirror.apply("gpuruntimes", event, raw)
+        with capture_logs() as logs:
+            book.take(mirror.take_changes())
+            book.fleet()
+        return [entry["event"] for entry in logs]
+
+    missing = said.format("copy", f"extends: there is no row zz {ROW_MISSING}")
+    assert logged("ADDED", 2, manifest(extends="zz")) == [missing]
+    assert logged("ADDED", 3, manifest("well", extends=CUDA.name)) == []
+    assert logged("ADDED", 4, manifest("bare", backend="CUDA")) == [
+        said.format(
+            "bare",
+            "spec.image: is required; spec.backendVersion: is required; spec.framework: is required; "
+            "spec.architectures: is required",
+        )
+    ]
+    assert logged("MODIFIED", 5, manifest(extends=CUDA.name)) == []
+    assert logged("MODIFIED", 6, manifest(extends="zz")) == [missing]

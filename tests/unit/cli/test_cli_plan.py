@@ -336,3 +336,15 @@ def test_a_host_that_is_started_shows_both_of_its_prices(gpujob: Command) -> Non
     both = "$12.00 an hour for hosts that are started for this job, its GPUs alone $1.50"
     assert f"  price  {both}; GPUPool spec.price.perNodeHour / 8 GPUs" in shown
     assert "Price:" not in shown  # The chosen host has one GPU, so that the two are the same.
+
+
+def test_a_gpuruntime_that_extends_no_row_is_told(plan: Command, tmp_path: Path) -> None:
+    own = {
+        "apiVersion": "gpujob.dev/v1alpha1",
+        "kind": "GPURuntime",
+        "metadata": {"name": "x"},
+        "spec": {"extends": "zz"},
+    }
+    (cluster := tmp_path / "c.yaml").write_text(MIXED.read_text() + "---\n" + json.dumps(own))
+    said = "not read: GPURuntime x cannot be read, so it is not used: extends: there is no row zz in the catalog"
+    assert plan(manifest(gpusPerNode=1), cluster=cluster).err.count(said) == 1

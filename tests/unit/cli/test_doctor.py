@@ -476,3 +476,20 @@ def test_a_node_or_pod_of_any_form_ends_no_check(raw: Any) -> None:
     live = Live(schemas=one, deployments=[one], lease=one, prometheuses=[one], monitors=[one], dashboards=[one])
     kinds = {"Node": [one], "Pod": [one], "Namespace": [one]}
     findings(Facts(kinds, Fleet(), load_catalog(), "team", "gpujob-system", "2026-11-29T00:00:00+00:00", live))
+
+
+def test_gpuruntimes_that_cannot_be_read_are_told(doctor: Doctor) -> None:
+    def runtime(name: str, **spec: Any) -> Object:
+        return {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPURuntime", "metadata": {"name": name}, "spec": spec}
+
+    found = doctor(node("a", H100), runtime("x", extends="zz"), runtime("y", extends="y"), runtime("z", image="i"))
+    sentences = [message for _, message in of_check(found, "catalog")]
+    end = "in the catalog; kubectl gpujob catalog runtimes lists them"
+    said = [each for each in sentences if each.startswith("GPURuntime ")]
+    assert sorted(said)[:2] == [
+        f"GPURuntime {name} cannot be read, so it is not used: extends: there is no row {row} {end}"
+        for name, row in (("x", "zz"), ("y", "y"))
+    ]
+    assert len(said) == 3
+    remedies = {remedy for _, _, _, message, remedy in found if message in said}
+    assert remedies == {"correct the GPURuntime; jobs that name it are refused"}

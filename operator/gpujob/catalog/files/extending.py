@@ -15,6 +15,7 @@ from gpujob.catalog.images.runtime import Runtime
 from gpujob.catalog.images.unreadable import held_runtimes
 from gpujob.values.errors import BadInput, CatalogInvalid
 from gpujob.values.untrusted import table
+from gpujob.values.vocabulary import Backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def extends(raw: Mapping[str, Any]) -> bool:
 
 
 def extended(spec: Mapping[str, Any], known: Iterable[Runtime]) -> dict[str, Any]:
-    """A spec with the facts of the row that its `extends` names; CatalogInvalid for a row that none of `known` is.
+    """A spec with the facts of the row that its `extends` names; CatalogInvalid for a row that none of `known` is, or of another stack.
 
     A fact that is written replaces the row's as a whole: `features` are all features, `framework` is name and version.
     """
@@ -55,6 +56,9 @@ def extended(spec: Mapping[str, Any], known: Iterable[Runtime]) -> dict[str, Any
             + (f"; the nearest is {near}" if near else "")
             + "; kubectl gpujob catalog runtimes lists them"
         )
+    own, stack = spec.get("backend"), rows[name].backend.value
+    if own is not None and own != stack and any(own == each.value for each in Backend):
+        raise CatalogInvalid(f"spec.backend: {own}, but row {name} is {stack}; extend a {own} row")
     return {**_facts(rows[name]), **spec}
 
 

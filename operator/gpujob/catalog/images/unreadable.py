@@ -6,7 +6,7 @@ of the image is read from it; if that cannot be read either, it may be for both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gpujob.catalog.images.runtime import Runtime
@@ -38,3 +38,11 @@ def held_runtimes(raw: Mapping[str, Any], problem: str) -> tuple[Runtime, ...]:
         )
         for backend in named or Backend
     )
+
+
+def told(rows: Iterable[Runtime]) -> list[str]:
+    """A sentence for each GPURuntime of some rows that cannot be read, however many stacks its name is held for."""
+    found = (
+        f"GPURuntime {row.name} cannot be read, so it is not used: {row.unreadable}" for row in rows if row.unreadable
+    )
+    return list(dict.fromkeys(found))

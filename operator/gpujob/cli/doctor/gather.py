@@ -29,8 +29,9 @@ MONITORING = "/apis/monitoring.coreos.com/v1"
 def gather(request: Request) -> Facts:
     """The facts of a cluster; raises BadInput where there is none to be asked."""
     documents = _documents(request)
-    objects = sources.objects_of(documents, request)
-    fleet, catalog = fleet_of(objects, catalog_for(request, documents))
+    known = catalog_for(request, documents)
+    objects = sources.objects_of(documents, request, known)
+    fleet, catalog = fleet_of(objects, known)
     kinds: dict[str, list[Raw]] = defaultdict(list)
     for item in objects_in(documents, []):
         kinds[str(item.get("kind"))].append(item)

@@ -82,15 +82,16 @@ def read_raw(request: Request, *, whole: bool = False) -> list[Any]:
     return documents
 
 
-def objects_of(documents: list[Any], request: Request) -> ClusterObjects:
-    """The parsed result of `read_raw`; unreadable objects are reported on stderr."""
+def objects_of(documents: list[Any], request: Request, catalog: Catalog) -> ClusterObjects:
+    """The parsed result of `read_raw`, with the GPURuntimes that extend a row; what cannot be read is reported on stderr."""
     from gpujob.cli.cluster_file.reservations import promises_in
-    from gpujob.fleet.sources.cluster_file import read_cluster
+    from gpujob.fleet.sources.cluster_file import read_cluster, with_extended
 
     try:
         objects = replace(read_cluster(documents), promises=promises_in(documents))
     except BadClusterFile as error:
         raise BadClusterFile(_at("--cluster", request.cluster or "", error)) from error
+    objects = with_extended(objects, catalog)
     objects = replace(objects, nodes=tuple(_with_failures(objects.nodes, documents)))
     print_notes(objects.unread, "not read")
     if objects.published_only:

@@ -73,7 +73,8 @@ def explain(request: Request) -> int:
     else:
         jobs = [job.model_dump(mode="json", by_alias=True, exclude_unset=True)
                 for job in sources.read_manifest(str(request.filename), request.namespace)]  # fmt: skip
-    objects, known = sources.objects_of(documents, request), catalog_for(request, documents)
+    known = catalog_for(request, documents)
+    objects = sources.objects_of(documents, request, known)
     asked = [request.why_not] if request.why_not else []
     now = datetime.now(UTC)
     answers = [
@@ -96,8 +97,9 @@ def pools(request: Request) -> int:
     from gpujob.fleet.sources.cluster_file import fleet_of
 
     found = sources.read_raw(request)
-    objects = sources.objects_of(found, request)
-    fleet, _ = fleet_of(objects, catalog_for(request, found))
+    known = catalog_for(request, found)
+    objects = sources.objects_of(found, request, known)
+    fleet, _ = fleet_of(objects, known)
     if not fleet.pools:
         sources.print_notes([f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"], "no pools")
     if request.in_tables:
@@ -257,8 +259,9 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], tuple[Mirror, 
     _one_reader_of_stdin(request)
     jobs = sources.read_manifest(str(request.filename), request.namespace)
     documents, now = sources.read_raw(request), datetime.now(UTC)
-    objects = sources.objects_of(documents, request)
-    fleet, known = fleet_of(objects, catalog_for(request, documents))
+    known = catalog_for(request, documents)
+    objects = sources.objects_of(documents, request, known)
+    fleet, known = fleet_of(objects, known)
     if request.cluster is None:
         sources.note_missing_namespaces(jobs, fleet.namespaces)
     profiles, arriving = (

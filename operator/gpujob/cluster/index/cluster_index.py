@@ -15,6 +15,7 @@ import structlog
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.extending import Extending
 from gpujob.catalog.images.runtime import Runtime
+from gpujob.catalog.images.unreadable import told
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.object_key import Key
 from gpujob.cluster.cache.watched_kinds import PoolRecord
@@ -81,6 +82,8 @@ class ClusterIndex(OwnedObjects):
         self.under_way: Callable[[], Iterable[Promise]] = tuple
         """The reservations of placements in flight."""
         self._unread_kinds: frozenset[str] = frozenset()
+        self._unread_runtimes: frozenset[str] = frozenset()
+        """What the log already says of GPURuntimes."""
         self._inventory = Inventory()
         self._index = FleetIndex(shipped, self._inventory.of_pod)
         self._reader = NodeReader(self._inventory, clock, wall)
@@ -176,6 +179,10 @@ class ClusterIndex(OwnedObjects):
                 rows = found.runtimes(self._shipped.runtimes) if isinstance(found, Extending) else found
                 catalog = self._shipped.with_runtimes([*good, *rows])
                 good += rows
+        problems = frozenset(told(good))
+        for sentence in sorted(problems - self._unread_runtimes):
+            log.warning(sentence)
+        self._unread_runtimes = problems
         return catalog
 
     def _follow_node(self, key: Key, node: object | None) -> None:

@@ -16,7 +16,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.extending import Extending, extends
 from gpujob.catalog.images.from_spec import runtime_of
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.catalog.images.unreadable import held_runtimes
+from gpujob.catalog.images.unreadable import held_runtimes, told
 from gpujob.fleet.assembly.quotas_promised import quotas_promised
 from gpujob.fleet.assembly.usage import Promise
 from gpujob.fleet.dra import resource_slices
@@ -119,9 +119,9 @@ class ClusterObjects:
 
 def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]:
     """The fleet of the objects, and the catalog with the cluster's own GPURuntimes."""
-    if objects.runtimes or objects.extending:
-        more = (row for each in objects.extending for row in each.runtimes(catalog.runtimes))
-        catalog = catalog.with_runtimes([*objects.runtimes, *more])
+    objects = with_extended(objects, catalog)
+    if objects.runtimes:
+        catalog = catalog.with_runtimes(objects.runtimes)
     if objects.published_only:
         fleet = published_pools.fleet_of(objects.all_pools, catalog, objects.runtime_classes)
     else:
@@ -141,6 +141,13 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
     quotas = quotas_promised(objects.quotas, objects.promises, objects.pods, objects.priorities)
     fleet = replace(fleet, quotas=quotas, limits=objects.limits, namespaces=objects.namespaces, volumes=volumes)
     return replace(fleet, priorities=objects.priorities), catalog
+
+
+def with_extended(objects: ClusterObjects, catalog: Catalog) -> ClusterObjects:
+    """The objects with the rows of the GPURuntimes that extend one of the catalog; a sentence for each that cannot."""
+    rows = [row for each in objects.extending for row in each.runtimes(catalog.runtimes)]
+    runtimes, unread = (*objects.runtimes, *rows), (*objects.unread, *told(rows))
+    return replace(objects, runtimes=runtimes, extending=(), unread=unread) if rows else objects
 
 
 def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
