@@ -106,10 +106,13 @@ def test_depth_and_size_do_not_hang_or_crash_the_reader(text: str) -> None:
 
 
 def test_lists_that_hold_themselves_or_each_other_many_times_end() -> None:
-    assert read_cluster("&a {kind: List, items: [*a]}").nodes == ()
-    layers = ["l0: &l0 {kind: List, items: [{kind: Node, metadata: {name: n}}]}"]
-    layers += [f"l{i}: &l{i} {{kind: List, items: [{', '.join([f'*l{i - 1}'] * 9)}]}}" for i in range(1, 12)]
-    assert len(read_cluster("\n".join([*layers, "kind: List", "items: [*l11]"])).nodes) == 1
+    endless: dict[str, Any] = {"kind": "List", "items": []}
+    endless["items"].append(endless)
+    assert read_cluster([endless]).nodes == ()
+    layer: dict[str, Any] = {"kind": "List", "items": [{"kind": "Node", "metadata": {"name": "n"}}]}
+    for _ in range(11):
+        layer = {"kind": "List", "items": [layer] * 9}
+    assert len(read_cluster([layer]).nodes) == 1
 
 
 def test_an_empty_list_is_an_empty_cluster() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpujob.api.manifest import read_gpujob
+from gpujob.fleet.sources import kubectl_yaml
 from gpujob.fleet.sources.cluster_file import read_cluster
 from gpujob.fleet.sources.kubectl_yaml import read_documents
 from gpujob.values.errors import BadClusterFile, BadManifest
@@ -70,7 +71,6 @@ def test_a_key_that_is_given_twice_is_refused_with_its_line(text: str) -> None:
         "a: &one {k: 1}\nb: *one\nc: *one",
         "- {a: 1}\n- {a: 1}",
         '{"a": {"k": 1}, "b": {"k": 1}}',
-        "a: &loop {b: *loop}",
     ],
 )
 def test_one_key_in_several_tables_is_given_once(text: str) -> None:
@@ -155,3 +155,47 @@ def test_a_word_that_yaml_takes_for_true_or_false_is_no_text(path: str) -> None:
 def test_a_job_called_n_needs_quotes() -> None:
     with pytest.raises(BadManifest, match=r"metadata.name: must be a text, got false \(YAML takes .* put it in quotes"):
         read_gpujob(read_documents("metadata: {name: n}\nspec: {}")[0])
+
+
+def layers(depth: int, wide: int, first: str = "x") -> str:
+    """A document whose aliases hold `first` wide**depth times."""
+    lines = [f"l0: &l0 {first}"]
+    lines += [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * wide)}]" for i in range(1, depth + 1)]
+    return "\n".join(lines)
+
+
+EXPANDING = {
+    "lists": layers(8, 10),
+    "tables": "a: &a {x: 1, y: 2}\n"
+    + "\n".join(
+        f"a{i}: &a{i} {{{', '.join(f'k{n}: *a{i - 1 or chr(0)}' for n in range(10))}}}" for i in range(1, 9)
+    ).replace("*a\0", "*a"),
+    "merges": "m0: &m0 {k: 1}\n"
+    + "\n".join(f"m{i}: &m{i} {{<<: [{', '.join([f'*m{i - 1}'] * 10)}]}}" for i in range(1, 9)),
+    "keys": f"{layers(7, 10)}\n? *l7\n: 1",
+    "a long text": f"l0: &l0 {'x' * 100_000}\nargs: [{', '.join(['*l0'] * 1_000)}]",
+    "itself": "args: &a [*a]",
+    "itself by a table": "a: &a {b: {c: [1, *a]}}",
+}
+
+
+@pytest.mark.parametrize("text", EXPANDING.values(), ids=EXPANDING)
+def test_aliases_that_make_a_document_endless_are_refused(text: str) -> None:
+    said = "aliases make more than 1,000,000 values of this document; write them out"
+    assert refusal(text) == said
+    with pytest.raises(BadClusterFile, match=f"^{said}$"):
+        read_documents(text, [])
+
+
+def test_aliases_that_add_a_million_values_are_read_and_one_more_is_not() -> None:
+    # Each alias of the list adds itself and its 9,999 members.
+    inner = f"a: &a [{', '.join(['1'] * 9_999)}]\n"
+    assert len(read_documents(f"{inner}b: [{', '.join(['*a'] * 100)}]")[0]["b"]) == 100
+    assert "aliases make" in refusal(f"{inner}t: &t x\nb: [{', '.join(['*a'] * 100)}, *t]")
+
+
+def test_a_large_document_may_hold_a_few_aliases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubectl_yaml, "ALIASED", 20)
+    rows = "\n".join("- [1, 2, 3, *a]" for _ in range(20))
+    assert len(read_documents(f"- &a x\n{rows}", [])[0]) == 21
+    assert "aliases make more than 20 values" in refusal(f"- &a x\n{rows}\n- *a")

@@ -21,6 +21,9 @@ HAND_WRITTEN: Final = 1_000_000
 compared.
 """
 
+ALIASED: Final = 1_000_000
+"""The most values that aliases add to a document."""
+
 _JSON_START: Final = re.compile(r"\s*[\[{]\s*[\"\]}{]")
 
 
@@ -119,10 +122,40 @@ def _yaml(loader: Any, repeated: list[str]) -> Iterator[Any]:
     try:
         while loader.check_node():
             node = loader.get_node()
+            _refuse_expanding(node)
             repeated += _repeated_in_yaml(node)
             yield loader.construct_document(node)
     finally:
         loader.dispose()
+
+
+def _refuse_expanding(root: yaml.Node) -> None:
+    """BadClusterFile for a document to which its aliases add too much; one without aliases has the size of its text."""
+    sizes: dict[int, float] = {}
+    waiting, written = [(root, False)], 0
+    while waiting:
+        node, whole = waiting.pop()
+        inner = _inside(node)
+        if whole:
+            sizes[id(node)] = _own_size(node) + sum(sizes[id(each)] for each in inner)
+        elif id(node) not in sizes:
+            written += _own_size(node)
+            sizes[id(node)] = float("inf")  # until it is counted: a node that holds itself has no end
+            waiting.append((node, True))
+            waiting += [(each, False) for each in inner]
+    if sizes[id(root)] - written > ALIASED:
+        raise BadClusterFile(f"aliases make more than {ALIASED:,} values of this document; write them out")
+
+
+def _inside(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [each for pair in node.value for each in pair]
+    return node.value if isinstance(node, yaml.SequenceNode) else []
+
+
+def _own_size(node: yaml.Node) -> int:
+    """One value, and one more for each 64 characters of a text: a long one that is repeated fills the memory as well."""
+    return 1 + len(node.value) // 64 if isinstance(node, yaml.ScalarNode) else 1
 
 
 def _repeated_in_yaml(root: yaml.Node) -> Iterator[str]:
