@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from gpujob.api.suggestions import hint, meant
 from gpujob.api.validation.rule import Rule, broken
 from gpujob.values.errors import BadManifest
+from gpujob.values.names import NO_NAMESPACE, is_namespace
 from gpujob.values.untrusted import one_line
 from gpujob.values.vocabulary import API_VERSION
 
@@ -102,6 +103,9 @@ def _check_header(kind: type[BaseModel], document: Mapping[str, Any]) -> None:
         found = f"{_shown(document.get('apiVersion'))} {_shown(document.get('kind'))}"
         raise BadManifest(f"kind: expected {API_VERSION} {name}, found {found}")
     metadata = document.get("metadata")
+    # Kinds without namespaces ignore one, and an empty one is none.
+    if name == "GPUJob" and isinstance(metadata, Mapping) and metadata.get("namespace") not in (None, ""):
+        _check_namespace(metadata["namespace"])
     if isinstance(metadata, Mapping) and metadata.get("name") is not None:
         given = metadata["name"]
         if isinstance(given, (bool, int, float)):
@@ -110,6 +114,13 @@ def _check_header(kind: type[BaseModel], document: Mapping[str, Any]) -> None:
             raise BadManifest(
                 f"metadata.name: {_shown(given)} is not a name; write lower-case letters, digits, hyphens and dots"
             )
+
+
+def _check_namespace(given: Any) -> None:
+    if isinstance(given, (bool, int, float)):
+        raise BadManifest(f"metadata.namespace: {_no_text(given)}")
+    if not is_namespace(given):
+        raise BadManifest(f"metadata.namespace: {NO_NAMESPACE.format(_shown(given))}")
 
 
 def _text(document: Mapping[str, Any]) -> str:

@@ -44,3 +44,14 @@ def label_value(text: str) -> str:
     """A text as a label's value: at most 63 characters, letters and digits at both ends; may be empty."""
     cleaned = re.sub(r"[^A-Za-z0-9_.-]+", "-", text).lstrip("-_.")
     return cleaned[:LABEL].rstrip("-_.")
+
+
+NO_NAMESPACE: Final = "{} is not a namespace; write at most 63 lower-case letters, digits and hyphens"
+"""What a user is told who names one that cannot exist."""
+
+_NAMESPACE: Final = re.compile("(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def is_namespace(name: object) -> bool:
+    """Whether a namespace can have this name: a label of RFC 1123."""
+    return isinstance(name, str) and _NAMESPACE.fullmatch(name) is not None

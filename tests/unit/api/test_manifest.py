@@ -88,6 +88,31 @@ def test_a_name_that_kubernetes_refuses_is_refused(name: Any) -> None:
     assert refusal({"metadata": {"name": name}, "spec": {}}).startswith("metadata.name: ")
 
 
+@pytest.mark.parametrize(
+    ("namespace", "said"),
+    [
+        *((each, f"{each} is not a namespace") for each in ("../kube-system", "Bad_NS", "a.b", "-a", "a-")),
+        ("a" * 64, f"{'a' * 60} is not a namespace"),
+        (["a"], "a list is not a namespace"),
+        ({"a": "b"}, "a table is not a namespace"),
+    ],
+)  # fmt: skip
+def test_a_namespace_that_kubernetes_refuses_is_refused(namespace: Any, said: str) -> None:
+    end = "; write at most 63 lower-case letters, digits and hyphens"
+    expected = f"metadata.namespace: {said}{end}"
+    assert refusal({"metadata": {"name": "a", "namespace": namespace}, "spec": {}}) == expected
+
+
+def test_a_namespace_is_a_text_in_one_line_of_63_characters_or_none() -> None:
+    assert refusal({"metadata": {"name": "a", "namespace": 7}, "spec": {}}) == (
+        "metadata.namespace: must be a text, got 7; put it in quotes"
+    )
+    assert "\n" not in refusal({"metadata": {"name": "a", "namespace": "a\n"}, "spec": {}})
+    for namespace in ("a", "0", "team-a", "a" * 63, "", None):
+        metadata = {"name": "a", "namespace": namespace}
+        assert read_gpujob({"metadata": metadata, "spec": {}}).metadata.namespace == namespace
+
+
 def test_a_missing_spec_is_refused_as_the_api_server_does() -> None:
     assert refusal({"metadata": {"name": "a"}}) == "spec: is required"
     assert refusal({"metadata": {"name": "a"}, "spec": None}) == "spec: is required"

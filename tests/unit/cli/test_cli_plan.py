@@ -348,3 +348,13 @@ def test_a_gpuruntime_that_extends_no_row_is_told(plan: Command, tmp_path: Path)
     (cluster := tmp_path / "c.yaml").write_text(MIXED.read_text() + "---\n" + json.dumps(own))
     said = "not read: GPURuntime x cannot be read, so it is not used: extends: there is no row zz in the catalog"
     assert plan(manifest(gpusPerNode=1), cluster=cluster).err.count(said) == 1
+
+
+@pytest.mark.parametrize("verb", ["plan", "render"])
+@pytest.mark.parametrize("option", ["-n", "--operator-namespace"])
+@pytest.mark.parametrize("name", ["../kube-system", "Bad_NS", "a.b", "a" * 61 + "-"])
+def test_an_option_that_names_no_namespace_is_refused(gpujob: Command, verb: str, option: str, name: str) -> None:
+    answer = gpujob(verb, "-f", "-", "--cluster", MIXED, option, name, stdin=manifest(gpusPerNode=1))
+    end = "is not a namespace; write at most 63 lower-case letters, digits and hyphens"
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"error: {option}: {name[:60]} {end}\n"

@@ -8,6 +8,9 @@ from typing import Any, Final
 from gpujob.cli.input.options import HELP, Option, Verb, overview, parser_of, values_of, verb_of
 from gpujob.cli.input.request import TABLES, Request
 from gpujob.cli.verbs.commands import capture, catalog, cost, doctor, explain, logs, plan, pools, render, top, wait
+from gpujob.values.errors import BadInput
+from gpujob.values.names import NO_NAMESPACE, is_namespace
+from gpujob.values.untrusted import one_line
 
 ABOUT: Final = "Where would this GPU job run, why there, and for how much? Decides as the operator does."
 MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs; - reads stdin.", metavar="JOB", required=True)
@@ -106,4 +109,8 @@ def run_verb(arguments: list[str], program: str) -> int:
         return 0
     values = values_of(verb, rest, name)
     said: dict[str, Any] = {option.name: values[option.name] for option in verb.options}
+    for option in (NAMESPACE, OPERATOR_NAMESPACE):
+        given = said.get(option.name)
+        if given and not is_namespace(given):
+            raise BadInput(f"{option.flags[-1]}: {NO_NAMESPACE.format(one_line(given[:60]))}")
     return verb.act(Request(**said))
