@@ -27,7 +27,11 @@ CANDIDATE = {"pool", "runtime", "shape", "outcome", "reasons", "doubts", "priceP
         ("impossible.txt", manifest(gpusPerNode=16), []),
         ("misconfigured.txt", manifest(requires=["FlashAtention"]), []),
         ("own-image.txt", manifest(images={"rocm": {"image": "registry.example/mine:1"}}), []),
-        ("two-jobs.txt", manifest("first", gpuMemory="100G", gpusPerNode=8) * 2, []),
+        (
+            "two-jobs.txt",
+            manifest("first", gpuMemory="100G", gpusPerNode=8) + manifest("second", gpuMemory="100G", gpusPerNode=8),
+            [],
+        ),
     ],
 )
 def test_the_table_is_what_it_was(plan: Command, name: str, job: str, options: list[str]) -> None:
@@ -299,10 +303,25 @@ def test_many_unreadable_objects_are_counted(plan: Command, tmp_path: Path) -> N
     assert plan(manifest(), cluster=broken).err.splitlines()[-1] == "not read: 15 more"
 
 
-def test_two_jobs_of_one_name_are_both_planned_and_told(plan: Command) -> None:
-    answer = plan(manifest("same") * 2)
-    assert answer.code == 0
-    assert answer.err == "-f -: GPUJob default/same is there twice; in a cluster the later one replaces the first\n"
+def test_of_jobs_of_one_name_the_last_is_planned_and_rendered(plan: Command, gpujob: Command) -> None:
+    one, two, four = (manifest("same", gpusPerNode=number) for number in (1, 2, 4))
+    text = one + manifest("between", gpusPerNode=8) + two + four
+    told = "-f -: GPUJob default/same is there twice; the later one replaces the first\n"
+    answer = plan(text, "-o", "yaml")
+    assert answer.err == told
+    assert [each["chosen"]["gpusPerNode"] for each in yaml.safe_load(answer.out)] == [8, 4]
+    rendered = gpujob("render", "-f", "-", "--cluster", MIXED, stdin=one + two)
+    assert told in rendered.err
+    (job,) = [each for each in yaml.safe_load_all(rendered.out) if each["kind"] == "Job"]
+    (limits,) = [each["resources"]["limits"] for each in job["spec"]["template"]["spec"]["containers"]]
+    assert [count for name, count in limits.items() if name.endswith("/gpu")] == ["2"]
+
+
+def test_jobs_of_one_name_in_two_namespaces_and_jobs_without_a_name_are_several(plan: Command) -> None:
+    elsewhere = manifest("same").replace("name: same", "name: same\n  namespace: team")
+    for text in (manifest("same") + elsewhere, manifest("x").replace("name: x", "labels: {}") * 2):
+        answer = plan(text, "-o", "yaml")
+        assert (answer.err, len(yaml.safe_load(answer.out))) == ("", 2)
 
 
 def test_the_wide_plan_of_the_shipped_catalog_can_be_read(gpujob: Command) -> None:

@@ -28,7 +28,7 @@ def test_a_placed_job_becomes_objects_that_name_the_chosen_node(gpujob: Command)
 
 
 def test_json_is_one_list_that_kubectl_can_read(gpujob: Command) -> None:
-    found = json.loads(render(gpujob, manifest() * 2, "-o", "json").out)
+    found = json.loads(render(gpujob, manifest() + manifest("other"), "-o", "json").out)
     assert found["kind"] == "List"
     assert [item["kind"] for item in found["items"]] == ["Job", "Job"]
 
@@ -48,7 +48,7 @@ def test_a_uid_that_the_manifest_has_is_kept(gpujob: Command) -> None:
 
 
 def test_the_config_map_that_pods_mount_is_told_once_for_each_namespace(gpujob: Command) -> None:
-    answer = render(gpujob, manifest() * 2, "-n", "team")
+    answer = render(gpujob, manifest() + manifest("other"), "-n", "team")
     mounted = load_runner().name
     assert answer.out.count(f"name: {mounted}") == 2
     told = f"ConfigMap {mounted}, which the pods mount at /opt/gpujob, is not shown: the operator puts it into namespace team"

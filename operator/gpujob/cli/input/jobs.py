@@ -40,15 +40,18 @@ def read_jobs(text: str, namespace: str | None) -> list[GPUJob]:
     return jobs
 
 
-def given_twice(jobs: Iterable[GPUJob]) -> list[str]:
-    """A sentence for each name that jobs of one manifest share: each is planned, a cluster would keep the last."""
-    seen, told = set[tuple[str | None, str]](), []
-    for job in jobs:
-        key = job.metadata.namespace, job.metadata.name
-        if key in seen:
-            told.append(f"GPUJob {key[0]}/{key[1]} is there twice; in a cluster the later one replaces the first")
-        seen.add(key)
-    return told
+def last_of_each(jobs: Iterable[GPUJob], told: list[str]) -> list[GPUJob]:
+    """The jobs as a cluster keeps them: of those with one name the last, in its place; a sentence for each name is added to `told`."""
+    kept: dict[Any, GPUJob] = {}
+    for number, job in enumerate(jobs):
+        namespace, name = job.metadata.namespace, job.metadata.name
+        # Jobs that name none are several: nothing says that they are one.
+        key = (namespace, name) if "name" in job.metadata.model_fields_set else number
+        if kept.pop(key, None) is not None:
+            told.append(f"GPUJob {namespace}/{name} is there twice; the later one replaces the first")
+        kept[key] = job
+    told[:] = dict.fromkeys(told)
+    return list(kept.values())
 
 
 def _is_job(item: Mapping[str, Any]) -> bool:

@@ -38,13 +38,14 @@ def read_text(path: str, option: str) -> str:
 
 def read_manifest(path: str, namespace: str | None) -> list[GPUJob]:
     """The GPUJobs of the file that `-f` names."""
-    from gpujob.cli.input.jobs import given_twice, read_jobs
+    from gpujob.cli.input.jobs import last_of_each, read_jobs
 
+    told: list[str] = []
     try:
-        jobs = read_jobs(read_text(path, "-f"), namespace)
+        jobs = last_of_each(read_jobs(read_text(path, "-f"), namespace), told)
     except BadInput as error:
         raise type(error)(_at("-f", path, error)) from error
-    print_notes(given_twice(jobs), f"-f {path}")
+    print_notes(told, f"-f {path}")
     return jobs
 
 
