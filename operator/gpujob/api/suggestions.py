@@ -30,7 +30,7 @@ USUAL_WORDS: Final = {
         ("accelerator", "accelerators", "gputype", "gpumodel", "gpuproduct"), "spec.placement.accelerators.allow"
     ),
     **dict.fromkeys(
-        ("pool", "pools", "nodepool", "nodeselector", "nodename", "affinity", "tolerations"),
+        ("pool", "pools", "nodepool", "nodeselector", "nodename", "affinity"),
         "spec.placement.pools.allow",
     ),
     **dict.fromkeys(("spot", "preemptible", "capacitytype", "usespot"), "spec.placement.capacityTypes"),
@@ -62,6 +62,14 @@ NOT_OFFERED: Final = {
     **dict.fromkeys(
         ("maxretries", "backofflimit", "maxrestarts", "restartpolicy"),
         "retries: {user: 1, infrastructure: 5} sets how often a job is tried again",
+    ),
+    **dict.fromkeys(
+        ("toleration", "tolerations"),
+        "GPU taints are tolerated without it; other tolerations are an admin's, in a GPUPool",
+    ),
+    **dict.fromkeys(
+        ("hostnetwork", "hostpid", "hostipc", "hostport", "hostusers"),
+        "host access is not offered; fabric.hostNetwork of a GPUPool is an admin's",
     ),
     "hostpath": "folders of the host are not offered; use a persistentVolumeClaim",
 }

@@ -151,3 +151,21 @@ def test_a_word_that_is_like_none_is_not_guessed(given: str) -> None:
 @pytest.mark.parametrize("word", sorted(set(WORDS_MEANT.values())))
 def test_every_word_that_is_meant_is_one_that_can_be_written(word: str) -> None:
     assert f"'{word}'" in str(GPUJob.model_json_schema())
+
+
+TOLERATED = "GPU taints are tolerated without it; other tolerations are an admin's, in a GPUPool"
+OF_THE_HOST = "host access is not offered; fabric.hostNetwork of a GPUPool is an admin's"
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        *((word, TOLERATED) for word in ("tolerations", "toleration", "Tolerations")),
+        *(
+            (word, OF_THE_HOST)
+            for word in ("hostNetwork", "hostPID", "hostIPC", "host_network", "hostPort", "hostUsers")
+        ),
+    ],
+)
+def test_what_only_an_admin_gives_is_named_as_such(word: str, said: str) -> None:
+    assert refusal({word: True}) == f"spec.{word}: unknown field; {said}"
