@@ -99,3 +99,24 @@ def test_what_is_wrong_in_the_operator_s_config_map_is_told_and_the_rest_counts(
         2,
         "error: ConfigMap gpujob-system/gpujob-site: site.yaml: there is no field price; did you mean prices?\n",
     )
+
+
+@pytest.mark.parametrize("word", ["NOPE", "H100-SXN", "p5.48xlrge"])
+def test_a_price_of_nothing_is_told_and_refuses_nothing(
+    plan: Command, gpujob: Command, tmp_path: Path, word: str
+) -> None:
+    said = f"note: prices.{word}: no accelerator and no known instance type has this name\n"
+    answer = plan(manifest(gpusPerNode=1), "--price", f"{word}=3")
+    assert (answer.code, answer.err) == (0, said)
+    assert plan(manifest(gpusPerNode=1), cluster=with_site(tmp_path, f"prices: {{{word}: 3}}")).err == said
+    assert said in gpujob("pools", "--cluster", MIXED, "--price", f"{word}=3").err
+
+
+@pytest.mark.parametrize("word", ["H100", "mi300x", "p5.48xlarge", "P5.48XLARGE", "Standard_ND96isr_MI300X_v5"])
+def test_a_price_of_an_accelerator_or_an_instance_type_is_not(plan: Command, word: str) -> None:
+    assert plan(manifest(gpusPerNode=1), "--price", f"{word}=3").err == ""
+
+
+def test_an_instance_type_of_a_node_is_known(plan: Command, tmp_path: Path) -> None:
+    (cluster := tmp_path / "own.yaml").write_text(MIXED.read_text().replace("p5.48xlarge", "own-box"))
+    assert plan(manifest(gpusPerNode=1), "--price", "Own-Box=3", cluster=cluster).err == ""

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.input.sources import print_notes, read_catalog
 from gpujob.values.errors import BadInput
-from gpujob.values.untrusted import table
+from gpujob.values.untrusted import one_line, table
 
 if TYPE_CHECKING:
     from gpujob.catalog.catalog import Catalog
     from gpujob.cli.input.request import Request
+    from gpujob.fleet.pools.pool import Pool
 
 NAMESPACE: Final = "gpujob-system"
 """The operator's namespace unless --operator-namespace names another."""
@@ -44,6 +45,18 @@ def catalog_for(request: Request, documents: Sequence[Any]) -> Catalog:
     if len(catalog.refused) > told:
         raise BadInput("\n".join(sentence for _, sentence in catalog.refused[told:]))
     return catalog
+
+
+def note_prices_of_nothing(catalog: Catalog, pools: Iterable[Pool]) -> None:
+    """Reports own prices of what is no accelerator, and no instance type of the catalog or of a pool: most likely a slip."""
+    there = {pool.instance_type.lower() for pool in pools}
+    listed = {price.instance_type.lower() for price in catalog.prices if price.instance_type}
+    words = {price.word for price in catalog.own_prices.values() if price.of_node}
+    strange = sorted(word for word in words if not (word.lower() in there | listed or catalog.machine(word)))
+    print_notes(
+        [f"prices.{one_line(word[:63])}: no accelerator and no known instance type has this name" for word in strange],
+        "note",
+    )
 
 
 def _pairs(option: str, form: str, words: Iterable[str]) -> list[tuple[str, str]]:

@@ -93,13 +93,14 @@ def explain(request: Request) -> int:
 def pools(request: Request) -> int:
     """Show the GPU pools: what is free, what it costs, and what is wrong or doubtful."""
     from gpujob.cli.input import sources
-    from gpujob.cli.input.site import catalog_for
+    from gpujob.cli.input.site import catalog_for, note_prices_of_nothing
     from gpujob.fleet.sources.cluster_file import fleet_of
 
     found = sources.read_raw(request)
     known = catalog_for(request, found)
     objects = sources.objects_of(found, request, known)
     fleet, _ = fleet_of(objects, known)
+    note_prices_of_nothing(known, fleet.pools)
     if not fleet.pools:
         sources.print_notes([f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"], "no pools")
     if request.in_tables:
@@ -248,7 +249,7 @@ def _named(request: Request, verb: str) -> str:
 def _plans(request: Request) -> tuple[list[Plan], Container[str], tuple[Mirror, ...]]:
     """The plans of a manifest's jobs, the RuntimeClasses of the cluster, and where its images are pulled from."""
     from gpujob.cli.input import sources
-    from gpujob.cli.input.site import catalog_for
+    from gpujob.cli.input.site import catalog_for, note_prices_of_nothing
     from gpujob.cli.planning import planner
     from gpujob.cli.planning.competing_jobs import rivals_in
     from gpujob.cli.planning.holders import Holdings
@@ -262,6 +263,7 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], tuple[Mirror, 
     known = catalog_for(request, documents)
     objects = sources.objects_of(documents, request, known)
     fleet, known = fleet_of(objects, known)
+    note_prices_of_nothing(known, fleet.pools)
     if request.cluster is None:
         sources.note_missing_namespaces(jobs, fleet.namespaces)
     profiles, arriving = (
