@@ -142,3 +142,28 @@ def test_a_gpuruntime_of_the_cluster_is_a_row_of_the_catalog() -> None:
     }
     _, catalog = fleet_of(read_cluster([NODE, runtime]), read_catalog(CATALOG.read_text()))
     assert {row.name for row in catalog.runtimes} == {"ours", "torch-cuda", "torch-rocm"}
+
+
+def test_a_node_is_told_what_of_it_is_ignored() -> None:
+    odd = [
+        {"metadata": {"name": "a", "labels": ["x"], "annotations": 7}, "status": {"allocatable": {"cpu": "abc"}}},
+        {"metadata": {"name": "b"}, "spec": "x", "status": [1]},
+        {
+            "metadata": {"name": "c", "labels": None},
+            "status": {"allocatable": [1], "capacity": {"nvidia.com/gpu": "x"}},
+        },
+        {"metadata": {"name": "well", "labels": {}}, "spec": {}, "status": {"capacity": {}}},
+    ]
+    objects = read_cluster([{"apiVersion": "v1", "kind": "Node", **each} for each in odd])
+    end = "is no table of keys and values; it is ignored"
+    quantity = "is not a quantity; write a number with a unit, for example 80G or 64Gi"
+    assert [node.name for node in objects.nodes] == ["a", "b", "c", "well"]
+    assert objects.unread == (
+        f"Node a: a value is ignored: cpu: 'abc' {quantity}",
+        f"Node c: a value is ignored: nvidia.com/gpu: 'x' {quantity}",
+        f"Node a: metadata.labels {end}",
+        f"Node a: metadata.annotations {end}",
+        f"Node b: spec {end}",
+        f"Node b: status {end}",
+        f"Node c: status.allocatable {end}",
+    )

@@ -120,7 +120,9 @@ def test_what_is_nested_too_deep_is_refused(text: str) -> None:
 )  # fmt: skip
 def test_what_no_machine_has_counts_as_none(amounts: dict[str, str], left: str) -> None:
     node = read_cluster([{"kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": amounts}}])
-    assert node.unread == (f"Node a: {left}: {amounts[left]} is more than any node has; it counts as none",)
+    assert node.unread == (
+        f"Node a: a value is ignored: {left}: {amounts[left]} is more than any node has; it counts as none",
+    )
     assert max(node.nodes[0].allocatable.memory, node.nodes[0].allocatable.millicores) == 0
 
 
