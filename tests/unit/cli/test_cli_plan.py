@@ -260,7 +260,7 @@ def test_jobs_of_one_file_are_planned_in_order_and_take_from_each_other(plan: Co
 
 def test_a_suspended_job_takes_nothing_from_those_after_it(plan: Command) -> None:
     whole_node = {"gpusPerNode": 8, "gpuMemory": "100G"}
-    found = json.loads(plan(manifest(suspend=True, **whole_node) + manifest(**whole_node), "-o", "json").out)
+    found = json.loads(plan(manifest(suspend=True, **whole_node) + manifest("after", **whole_node), "-o", "json").out)
     assert [one["verdict"] for one in found] == ["Placed", "Placed"]
 
 
