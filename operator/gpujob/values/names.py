@@ -47,7 +47,7 @@ def label_value(text: str) -> str:
 
 
 NO_NAMESPACE: Final = "{} is not a namespace; write at most 63 lower-case letters, digits and hyphens"
-"""What a user is told who names one that cannot exist."""
+"""The sentence about a name that no namespace can have."""
 
 _NAMESPACE: Final = re.compile("(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 

@@ -34,6 +34,7 @@ from gpujob.fleet.policy.resource_quota import Quotas, quotas_of, read_quota
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources import published_pools
 from gpujob.fleet.sources.build import read_fleet
+from gpujob.fleet.sources.ignored_values import ignored_values
 from gpujob.fleet.sources.kubectl_yaml import read_documents
 from gpujob.values.errors import BadClusterFile, BadInput
 from gpujob.values.untrusted import table
@@ -243,12 +244,7 @@ class _Reading:
     def objects(self) -> ClusterObjects:
         """All kept objects, parsed."""
         nodes = tuple(self._read("Node", read_node))
-        self.unread += [f"Node {node.name}: a value is ignored: {problem}" for node in nodes for problem in node.unread]
-        self.unread += [
-            f"Node {name}: {path} is no table of keys and values; it is ignored"
-            for (_, name), item in self._found["Node"].items()
-            for path in _no_tables(item)
-        ]
+        self.unread += ignored_values(nodes, self._found["Node"])
         pods = tuple(self._read("Pod", read_pod))
         self.unread += [f"Pod {pod.namespace}/{pod.name}: {problem}" for pod in pods for problem in pod.unread]
         found = ((name, resource_slices.read_slice(item)) for (_, name), item in self._found["ResourceSlice"].items())
@@ -305,19 +301,6 @@ class _Reading:
             except (TypeError, ValueError, KeyError, AttributeError) as error:
                 where = f"{namespace}/{name}" if namespace else name
                 self.unread.append(f"{kind} {where} is left out: it is malformed ({error})"[:300])
-
-
-def _no_tables(node: Mapping[str, Any]) -> Iterator[str]:
-    """The parts of a Node that should be tables and are something else."""
-    for path in (("metadata", "labels"), ("metadata", "annotations"), ("spec",), ("status",), *_AMOUNTS):
-        holder = node
-        for part in path[:-1]:
-            holder = table(holder, part)
-        if holder.get(path[-1]) is not None and not isinstance(holder[path[-1]], dict):
-            yield ".".join(path)
-
-
-_AMOUNTS: Final = (("status", "allocatable"), ("status", "capacity"))
 
 
 def _group(item: Mapping[str, Any]) -> str | None:
