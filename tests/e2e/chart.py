@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from typing import Any
 
 from gpujob.render.runner_files import load_runner
 from tests.e2e.cluster import Cluster, look_for_kinds, until_collected
@@ -26,6 +28,18 @@ def install_chart(cluster: Cluster) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     let_children_go(cluster)
+
+
+def set_values(cluster: Cluster, **values: Any) -> None:
+    """Upgrades the release to these values, each as JSON; all others stay."""
+    command = [cluster.tool("helm"), "upgrade", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--reuse-values"]
+    changed = [f"--set-json={name}={json.dumps(value)}" for name, value in values.items()]
+    # A test before may have changed the role with kubectl.
+    done = subprocess.run(
+        [*command, *changed, "--force-conflicts"],
+        env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def let_children_go(cluster: Cluster) -> None:

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.api_server import NAMESPACES, ApiServer, AuditLog
-from tests.e2e.chart import CHART, RELEASE
+from tests.e2e.chart import set_values
 from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.conftest import Fleet, Operators
 from tests.e2e.operator_process import ACCOUNT, NAMESPACE, OperatorProcess
 from tests.e2e.team import Team
 
 pytestmark = pytest.mark.e2e
-
-
-def watch(cluster: Cluster, *namespaces: str) -> None:
-    """Upgrades the release to these namespaces; all without any."""
-    command = [cluster.tool("helm"), "upgrade", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--reuse-values"]
-    # A test before may have changed the role with kubectl.
-    command.append("--force-conflicts")
-    done = subprocess.run(
-        [*command, f"--set-json=watchNamespaces={json.dumps(namespaces)}"],
-        env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
@@ -47,7 +34,7 @@ def limited(
     cluster: Cluster, no_operator: None, operators: Operators, team: Team, other: Team
 ) -> Iterator[OperatorProcess]:
     """The operator of the team's namespace and of one that has no jobs."""
-    watch(cluster, "gpujob-system", team.namespace)
+    set_values(cluster, watchNamespaces=["gpujob-system", team.namespace])
     process = operators("limited")
     process.settings["GPUJOB_WATCH_NAMESPACES"] = f"gpujob-system,{team.namespace}"
     process.start_without_waiting_for_the_lease()
@@ -55,7 +42,7 @@ def limited(
         yield process
     finally:
         process.stop()
-        watch(cluster)
+        set_values(cluster, watchNamespaces=[])
     assert process.errors() == []
 
 

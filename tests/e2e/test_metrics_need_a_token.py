@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import ssl
 import subprocess
@@ -14,7 +13,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.e2e.api_server import ApiServer
-from tests.e2e.chart import CHART, RELEASE
+from tests.e2e.chart import set_values
 from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.conftest import Operators
 from tests.e2e.operator_process import NAMESPACE, OperatorProcess
@@ -22,17 +21,6 @@ from tests.e2e.operator_process import NAMESPACE, OperatorProcess
 pytestmark = pytest.mark.e2e
 
 Scraped = tuple[int, Path]
-
-
-def set_values(cluster: Cluster, **metrics: object) -> None:
-    command = [cluster.tool("helm"), "upgrade", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--reuse-values"]
-    # A test before may have changed the role with kubectl.
-    command.append("--force-conflicts")
-    done = subprocess.run(
-        [*command, f"--set-json=metrics={json.dumps({'port': 9464, **metrics})}"],
-        env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
@@ -43,7 +31,7 @@ def scraped(cluster: Cluster, operator: OperatorProcess, operators: Operators, t
          "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "tls.key", "-out", "tls.crt"],
         cwd=tmp_path, check=True, capture_output=True,
     )  # fmt: skip
-    set_values(cluster, tlsSecret="metrics-tls", authentication={"enabled": True})
+    set_values(cluster, metrics={"port": 9464, "tlsSecret": "metrics-tls", "authentication": {"enabled": True}})
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -57,7 +45,7 @@ def scraped(cluster: Cluster, operator: OperatorProcess, operators: Operators, t
         yield port, tmp_path
     finally:
         process.stop()
-        set_values(cluster, tlsSecret="", authentication={"enabled": False})
+        set_values(cluster, metrics={"port": 9464, "tlsSecret": "", "authentication": {"enabled": False}})
 
 
 def ask(scraped: Scraped, token: str) -> tuple[int, str]:
