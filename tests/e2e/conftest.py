@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.api_server import NAMESPACES, NODES, ApiServer, AuditLog
+from tests.e2e.api_server import NODES, ApiServer, AuditLog
 from tests.e2e.chart import install_chart
 from tests.e2e.cluster import Cluster, down, eventually, pretended_nodes, up
 from tests.e2e.cluster.state import load
 from tests.e2e.operator_process import OperatorProcess, operator_kubeconfig
-from tests.e2e.team import Team
+from tests.e2e.team import Team, new_team
 
 _numbers = itertools.count(1)
 
@@ -152,11 +152,5 @@ def ready_nodes(api: ApiServer) -> set[str]:
 @pytest.fixture
 def team(api: ApiServer, fleet: Fleet) -> Iterator[Team]:
     """A namespace with helpers for the jobs in it; emptied before the nodes go, so that pods end on their nodes."""
-    name = f"team-{os.getpid()}-{next(_numbers)}"
-    api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    one = Team(api, name)
-    # Pods are refused before the namespace has its service account.
-    eventually(lambda: api.find(f"{NAMESPACES}/{name}/serviceaccounts", "default"), 30, what="the service account")
-    yield one
-    one.clear()
-    api.delete(NAMESPACES, name)
+    with new_team(api, f"team-{os.getpid()}-{next(_numbers)}") as one:
+        yield one

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from tests.e2e.api_server import EVENTS, GPUJOBS, JOBS, PODS, SERVICES, ApiServer, Object
+from tests.e2e.api_server import EVENTS, GPUJOBS, JOBS, NAMESPACES, PODS, SERVICES, ApiServer, Object
 from tests.e2e.cluster import eventually
 
 ANNOTATIONS = "demo.gpujob.dev"
@@ -138,3 +139,15 @@ def pinned_nodes(pod_spec: Object) -> list[str]:
     """The nodes that a pod's affinity names."""
     required = pod_spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     return [value for term in required["nodeSelectorTerms"] for each in term["matchFields"] for value in each["values"]]
+
+
+@contextmanager
+def new_team(api: ApiServer, name: str) -> Iterator[Team]:
+    """A namespace of this name with helpers for the jobs in it; emptied and deleted at the end."""
+    api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    one = Team(api, name)
+    # Pods are refused before the namespace has its service account.
+    eventually(lambda: api.find(f"{NAMESPACES}/{name}/serviceaccounts", "default"), 30, what="the service account")
+    yield one
+    one.clear()
+    api.delete(NAMESPACES, name)

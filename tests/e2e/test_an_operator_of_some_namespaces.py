@@ -12,7 +12,7 @@ from tests.e2e.chart import set_values
 from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.conftest import Fleet, Operators
 from tests.e2e.operator_process import ACCOUNT, NAMESPACE, OperatorProcess
-from tests.e2e.team import Team
+from tests.e2e.team import Team, new_team
 
 pytestmark = pytest.mark.e2e
 
@@ -20,13 +20,8 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture
 def other(api: ApiServer, team: Team) -> Iterator[Team]:
     """A namespace that is not watched."""
-    name = f"{team.namespace}-elsewhere"
-    api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    one = Team(api, name)
-    eventually(lambda: api.find(f"{NAMESPACES}/{name}/serviceaccounts", "default"), 30, what="the service account")
-    yield one
-    one.clear()
-    api.delete(NAMESPACES, name)
+    with new_team(api, f"{team.namespace}-elsewhere") as one:
+        yield one
 
 
 @pytest.fixture
