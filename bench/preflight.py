@@ -44,12 +44,12 @@ def python(code: str, *arguments: str, **more: Any) -> subprocess.CompletedProce
 
 
 def preflight(
-    command: list[str], variables: dict[str, str] | None = None, **promise: Any
+    command: list[str], variables: dict[str, str] | None = None, **expected: Any
 ) -> tuple[float, int, dict[str, Any]]:
     """Seconds, exit code and result of one preflight with a promise."""
     with tempfile.TemporaryDirectory() as folder:
         message, note = f"{folder}/message", f"{folder}/note"
-        told = {"backend": "CUDA", "vendor": "NVIDIA", "command": True, "gpus": 1, **promise}
+        told = {"backend": "CUDA", "vendor": "NVIDIA", "command": True, "gpus": 1, **expected}
         environment = {**os.environ, **(variables or {}), "GPUJOB_PREFLIGHT": json.dumps(told)}
         began = time.perf_counter()
         done = subprocess.run(

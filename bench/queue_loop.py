@@ -97,17 +97,17 @@ class Loop:
 
         runner = Runner({"gpujob_runner/__init__.py": "x = 1"})
         self.raw = {each["metadata"]["uid"]: each for each in jobs}
-        self.mirror = ObjectCache(mirrored(runner.name))
-        for kind in self.mirror.kinds:
-            self.mirror.replace(kind, [], "1")
-        self.mirror.replace("nodes", [node(number) for number in range(40)], "1")
-        self.mirror.replace("pods", [pod(f"p{number}", f"n{number:03}", 1, 8) for number in range(40)], "1")
+        self.cache = ObjectCache(mirrored(runner.name))
+        for kind in self.cache.kinds:
+            self.cache.replace(kind, [], "1")
+        self.cache.replace("nodes", [node(number) for number in range(40)], "1")
+        self.cache.replace("pods", [pod(f"p{number}", f"n{number:03}", 1, 8) for number in range(40)], "1")
         high = {"metadata": {"name": "high", "uid": "high", "resourceVersion": "1"}, "value": 1000}
-        self.mirror.replace("priorityclasses", [high], "1")
-        self.mirror.replace("gpujobs", jobs, "1")
+        self.cache.replace("priorityclasses", [high], "1")
+        self.cache.replace("gpujobs", jobs, "1")
         self.version = 1
-        self.book = ClusterIndex(self.mirror, load_catalog())
-        self.reconciler = Reconciler(self.book, self, lambda: True, runner)  # type: ignore[arg-type]
+        self.index = ClusterIndex(self.cache, load_catalog())
+        self.reconciler = Reconciler(self.index, self, lambda: True, runner)  # type: ignore[arg-type]
         self.work = self.reconciler.work
 
     async def write_status(self, found: Any, changes: Any, status: Any) -> bool:
@@ -116,12 +116,12 @@ class Loop:
         raw = self.raw[found.uid]
         raw["status"] = copy.deepcopy({**raw["status"], **status})
         raw["metadata"]["resourceVersion"] = str(self.version)
-        self.mirror.note_written("gpujobs", raw)
+        self.cache.note_written("gpujobs", raw)
         return True
 
     def daemon(self, number: int) -> None:
         """One more pod without GPUs on a GPU node: less is left there for others."""
-        self.mirror.apply("pods", "ADDED", pod(f"daemon{number}", "n001", 10**6 + number))
+        self.cache.apply("pods", "ADDED", pod(f"daemon{number}", "n001", 10**6 + number))
 
     async def until_rest(self) -> None:
         """Runs until every job has its status and no write is under way."""
@@ -155,7 +155,7 @@ class Loop:
         before = time.thread_time()
         await asyncio.sleep(10)
         used, began = time.thread_time() - before, time.monotonic()
-        self.mirror.apply("pods", "DELETED", pod("p7", "n007", 10**7, 8))
+        self.cache.apply("pods", "DELETED", pod("p7", "n007", 10**7, 8))
         used_after = await placed - began
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -169,8 +169,8 @@ class Loop:
             # A decision waits for twice the time of the last one.
             self.reconciler._deciding._next_decision = 0.0
             began = time.thread_time()
-            changes = self.mirror.take_changes()
-            self.work.dirty |= self.book.take(changes)
+            changes = self.cache.take_changes()
+            self.work.dirty |= self.index.take(changes)
             await self.reconciler.round()
             self.reconciler._seconds_to_next()
             times.append(time.thread_time() - began)
@@ -189,7 +189,7 @@ async def longest_gap(loop: Loop) -> float:
             gaps.append(now - last)
             last = now
 
-    loop.work.dirty |= loop.book.take(loop.mirror.take_changes())
+    loop.work.dirty |= loop.index.take(loop.cache.take_changes())
     task = asyncio.create_task(other())
     # It must have begun, or what comes before the first pause is not seen.
     await asyncio.sleep(0)
@@ -218,7 +218,7 @@ async def measure(count: int) -> Object:
     numbers = iter(range(10**6))
     found["wake"] = await rest.wake_up(lambda: None)
     found["foreign"] = await rest.wake_up(
-        lambda: rest.mirror.apply("pods", "ADDED", pod(f"web{(n := next(numbers))}", "cpu-node", 10 + n))
+        lambda: rest.cache.apply("pods", "ADDED", pod(f"web{(n := next(numbers))}", "cpu-node", 10 + n))
     )
     found["gain"] = await rest.wake_up(lambda: rest.daemon(next(numbers)))
     found["walk"] = await rest.wake_up(lambda: setattr(rest.work, "decided_at", ()))
@@ -239,15 +239,15 @@ def scrape(count: int) -> float:
     status = {"state": "Succeeded", "placement": placement, "startTime": "2026-01-01T00:00:00Z",
               "completionTime": "2026-01-01T01:00:00Z", "cost": {"accrued": "1.5"}, "jobName": "j-1"}  # fmt: skip
     loop = Loop([job(number, False, copy.deepcopy(status)) for number in range(count)])
-    loop.book.take(loop.mirror.take_changes())
+    loop.index.take(loop.cache.take_changes())
     operator = SimpleNamespace(
         crds=SimpleNamespace(counts=dict),
-        reconciler=loop.reconciler, leadership=SimpleNamespace(is_leader=lambda: True), mirror=loop.mirror,
+        reconciler=loop.reconciler, leadership=SimpleNamespace(is_leader=lambda: True), cache=loop.cache,
         health=SimpleNamespace(last_byte={}, relists=Counter(), malformed=Counter(), age=lambda kind, now: 0.0),
         scraper=SimpleNamespace(results=Counter()),
     )  # fmt: skip
     client = SimpleNamespace(requests={})
-    look: Any = lambda: metrics_snapshot.snapshot(operator, loop.book, client)  # type: ignore[arg-type]  # noqa: E731
+    look: Any = lambda: metrics_snapshot.snapshot(operator, loop.index, client)  # type: ignore[arg-type]  # noqa: E731
     times = []
     for _ in range(3):
         registry = CollectorRegistry()

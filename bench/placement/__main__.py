@@ -54,15 +54,15 @@ class Cluster:
     """The operator's own path from lists and events to a fleet, without the network."""
 
     def __init__(self) -> None:
-        self.mirror = ObjectCache(mirrored("gpujob-runner-x"))
-        self.book = ClusterIndex(self.mirror, world.catalog())
+        self.cache = ObjectCache(mirrored("gpujob-runner-x"))
+        self.index = ClusterIndex(self.cache, world.catalog())
         self._version = 1
 
     def list_all(self, kinds: Sequence[str] = tuple(LISTED)) -> float:
         """Takes the cold lists; the seconds that reading them and making the first fleet takes."""
         seconds = 0.0
         for kind in kinds:
-            listing, trim = self.mirror.listing(kind), self.mirror.kinds[kind].trim
+            listing, trim = self.cache.listing(kind), self.cache.kinds[kind].trim
             for page in _pages(LISTED[kind]()):
                 began = time.thread_time()
                 listing.add(orjson.loads(trim(page)))
@@ -73,18 +73,18 @@ class Cluster:
             del listing
         began = time.thread_time()
         self.take()
-        self.book.fleet()
+        self.index.fleet()
         return seconds + time.thread_time() - began
 
     def take(self) -> None:
-        """Brings the book up to date."""
-        self.book.take(self.mirror.take_changes())
+        """Brings the index up to date."""
+        self.index.take(self.cache.take_changes())
 
     def event(self, kind: str, pod: world.Object) -> None:
         """One event of the watch of pods."""
         self._version += 1
         pod["metadata"]["resourceVersion"] = str(self._version)
-        self.mirror.apply("pods", kind, pod)
+        self.cache.apply("pods", kind, pod)
         self.take()
 
 
@@ -123,7 +123,7 @@ def plain_loop() -> float:
 
 
 def memory() -> int:
-    """Bytes that mirror, book and fleet hold after the cold lists."""
+    """Bytes that cache, index and fleet hold after the cold lists."""
     tracemalloc.start()
     cluster = Cluster()
     gc.collect()
@@ -147,8 +147,8 @@ def main(decisions: int) -> None:
     gc.set_threshold(*THRESHOLDS)
     loop, of_nodes, cluster = plain_loop(), Cluster().list_all(("nodes",)), Cluster()
     cold = cluster.list_all()
-    fleet: Fleet = cluster.book.fleet()
-    nodes, pods = (len(cluster.mirror.objects(kind)) for kind in ("nodes", "pods"))
+    fleet: Fleet = cluster.index.fleet()
+    nodes, pods = (len(cluster.cache.objects(kind)) for kind in ("nodes", "pods"))
     print(f"{nodes} nodes, {pods} pods, {len(fleet.pools)} pools, {world.RUNTIMES} runtimes; "
           f"{sum(pool.free for pool in fleet.pools)} of {sum(pool.total for pool in fleet.pools)} GPUs are free")  # fmt: skip
     print(f"{'':34} {'p50 ms':>10} {'p99 ms':>10} {'p50 ratio':>10} {'p99 ratio':>10}")
@@ -164,15 +164,15 @@ def main(decisions: int) -> None:
         cluster.event(kind, pod)
         event.append(time.thread_time() - began)
         began = time.thread_time()
-        fleet = cluster.book.fleet()
+        fleet = cluster.index.fleet()
         snapshot.append(time.thread_time() - began)
         began = time.thread_time()
-        pick = choose(demand, fleet, cluster.book.catalog)
+        pick = choose(demand, fleet, cluster.index.catalog)
         chosen.append((time.thread_time() - began, demand))
         placed += pick.choice is not None
         if len(chosen) % EXPLAINED == 0:
             began = time.thread_time()
-            decision = decide(demand, fleet, cluster.book.catalog)
+            decision = decide(demand, fleet, cluster.index.catalog)
             explained.append(time.thread_time() - began)
             assert (decision.verdict, decision.choice) == (pick.verdict, pick.choice)
     told(f"choice, first {FIRST}", [seconds for seconds, _ in chosen[:FIRST]], loop)
@@ -184,7 +184,7 @@ def main(decisions: int) -> None:
     told("snapshot after a pod event", snapshot, loop)
     told("cold list of nodes to a fleet", [of_nodes], loop)
     told("all cold lists to a fleet", [cold], loop)
-    print(f"{placed} of {len(chosen)} jobs have a place; mirror, book and fleet hold {memory() / 2**20:.0f} MiB")
+    print(f"{placed} of {len(chosen)} jobs have a place; cache, index and fleet hold {memory() / 2**20:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def main(decisions: int) -> None:
     cluster.list_all()
     for event, pod in islice(events(), PODS):
         cluster.event(event, pod)
-    fleet, catalog = cluster.book.fleet(), cluster.book.catalog
+    fleet, catalog = cluster.index.fleet(), cluster.index.catalog
     gc.collect()
     gc.freeze()
     times: dict[str, list[float]] = defaultdict(list)

@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 
 class Telling(Operator):
-    """The operator, with a line in its log for each set of jobs that its mirror shows."""
+    """The operator, with a line in its log for each set of jobs that its cache shows."""
 
     async def run(self) -> None:
         telling = asyncio.create_task(self._tell())
@@ -39,8 +39,8 @@ class Telling(Operator):
     async def _tell(self) -> None:
         told: list[str] | None = None
         while True:
-            seen = sorted(f"{namespace}/{name}" for namespace, name in self.mirror.objects("gpujobs"))
-            if self.mirror.complete and seen != told:
+            seen = sorted(f"{namespace}/{name}" for namespace, name in self.cache.objects("gpujobs"))
+            if self.cache.complete and seen != told:
                 told = seen
                 log.info("jobs seen", jobs=seen)
             await asyncio.sleep(0.05)

@@ -134,7 +134,7 @@ class OperatorProcess:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def seen(self) -> list[str]:
-        """The jobs of its mirror as namespace/name; only a hasty operator prints them."""
+        """The jobs of its cache as namespace/name; only a hasty operator prints them."""
         lines = [line for line in self.log.read_text().splitlines() if '"event": "jobs seen"' in line]
         jobs: list[str] = json.loads(lines[-1])["jobs"] if lines else []
         return jobs

@@ -82,18 +82,18 @@ def free(api: ApiServer) -> int:
 
 def no_device_is_promised_twice(team: Team, nodes: list[str]) -> None:
     """Nothing ends in between, so what is promised only grows and its last sum is its largest."""
-    promised: dict[str, int] = defaultdict(int)
+    reserved: dict[str, int] = defaultdict(int)
     for job in team.jobs():
         template = job["spec"]["template"]
         for node in pinned_nodes(template["spec"]):
-            promised[node] += devices(template)
+            reserved[node] += devices(template)
     capacity = {}
     for node in team.api.items(NODES):
         allocatable = node["status"]["allocatable"]
         capacity[node["metadata"]["name"]] = sum(int(allocatable.get(f"{v}.com/gpu", 0)) for v in ("nvidia", "amd"))
-    assert {node: count for node, count in promised.items() if count > capacity[node]} == {}
+    assert {node: count for node, count in reserved.items() if count > capacity[node]} == {}
     used: Counter[str] = Counter()
     for pod in team.pods():
         used[pod["spec"]["nodeName"]] += devices(pod)
-    assert used == promised
+    assert used == reserved
     assert set(used) <= set(nodes)

@@ -12,7 +12,7 @@ from worlds import admin_pools, good_nodes, odd_nodes
 
 from gpujob.api.manifest import read_gpupool
 from gpujob.catalog.files.load import load_catalog
-from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.devices.from_slices import with_slices
 from gpujob.fleet.devices.group import DeviceGroup, groups_of
 from gpujob.fleet.dra.device_taints import read_rule
@@ -79,7 +79,7 @@ def pods(draw: st.DrawFn) -> tuple[tuple[str, str], Object]:
 
 
 @st.composite
-def promises(draw: st.DrawFn) -> tuple[Promise, ...]:
+def reservations(draw: st.DrawFn) -> tuple[PodReservation, ...]:
     """What a child or a placement under way promises: pods on nodes, or on any node of a pool."""
     job, attempt, gpus = draw(st.sampled_from(JOBS)), draw(st.integers(1, 2)), draw(st.sampled_from([1, 2]))
     resource, needs = draw(st.sampled_from(RESOURCES)), Resources(1000, 1024**3, 0, 1)
@@ -87,10 +87,12 @@ def promises(draw: st.DrawFn) -> tuple[Promise, ...]:
     if draw(st.booleans()):
         pool = draw(st.sampled_from(["x", "z", "mi300x-ondemand", "none"]))
         count = draw(st.integers(0, 3))
-        return tuple(Promise(job, "", resource, gpus, needs, attempt, namespace, pool, i) for i in range(count))
+        return tuple(PodReservation(job, "", resource, gpus, needs, attempt, namespace, pool, i) for i in range(count))
     others = draw(st.sampled_from([(), (("rdma/hca", 1),)]))
     on = draw(st.lists(names, unique=True, max_size=2))
-    return tuple(Promise(job, name, resource, gpus, needs, attempt, namespace, "x", others=others) for name in on)
+    return tuple(
+        PodReservation(job, name, resource, gpus, needs, attempt, namespace, "x", others=others) for name in on
+    )
 
 
 H100 = {"type": "gpu", "productName": "NVIDIA H100 80GB HBM3", "cudaComputeCapability": {"version": "9.0.0"}}
@@ -130,7 +132,7 @@ class Fleets(RuleBasedStateMachine):
         self.pods: dict[Any, Pod] = {}
         self.admins: list[AdminPool] = []
         self.runtime_class = RuntimeClass("nvidia")
-        self.promises: dict[int, tuple[Promise, ...]] = {}
+        self.reservations: dict[int, tuple[PodReservation, ...]] = {}
 
     @rule(raw=nodes)
     def put_node(self, raw: Object) -> None:
@@ -203,15 +205,15 @@ class Fleets(RuleBasedStateMachine):
     def put_class(self, handler: str, memory: int, selector: tuple[tuple[str, str], ...]) -> None:
         self.runtime_class = RuntimeClass(handler, Resources(memory=memory), selector)
 
-    @rule(source=st.integers(0, 2), found=promises())
-    def promise(self, source: int, found: tuple[Promise, ...]) -> None:
-        self.promises[source] = found
-        self.index.put_promises(source, found)
+    @rule(source=st.integers(0, 2), found=reservations())
+    def reservation(self, source: int, found: tuple[PodReservation, ...]) -> None:
+        self.reservations[source] = found
+        self.index.put_reservations(source, found)
 
     @invariant()
     def both_fleets_are_equal(self) -> None:
-        told = {each.key: each for source in sorted(self.promises) for each in self.promises[source]}
-        assert {each.key: each for each in self.index.promised.all()} == told
+        told = {each.key: each for source in sorted(self.reservations) for each in self.reservations[source]}
+        assert {each.key: each for each in self.index.reserved.all()} == told
         classes = {"nvidia": self.runtime_class}
         kept = self.index.fleet(classes)
         read = read_fleet(

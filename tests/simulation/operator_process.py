@@ -43,17 +43,17 @@ class OperatorProcess:
         self.frozen_until = 0.0
         self.trouble: Trouble = lambda verb, path: None
         self.refused_calls = 0
-        self.mirror = ObjectCache(mirrored(RUNNER.name))
+        self.cache = ObjectCache(mirrored(RUNNER.name))
         self.clock = ServerClock(self.loop.time, lambda: server.time() + timedelta(seconds=self.skew))
         self.clock.note(server.date())
-        for kind in self.mirror.kinds:
-            self.mirror.replace(kind, copied(list(server.objects[kind].values())), str(server.version))
+        for kind in self.cache.kinds:
+            self.cache.replace(kind, copied(list(server.objects[kind].values())), str(server.version))
         server.on_change.append(self._changed)
         leader = lambda: self.leads  # noqa: E731
-        writer = Writer(self, self.mirror, leader, "here", self.clock.now)  # type: ignore[arg-type]
-        self.book = ClusterIndex(self.mirror, catalog, self.loop.time, self.clock.now)
+        writer = Writer(self, self.cache, leader, "here", self.clock.now)  # type: ignore[arg-type]
+        self.index = ClusterIndex(self.cache, catalog, self.loop.time, self.clock.now)
         self.reconciler = Reconciler(
-            self.book,
+            self.index,
             writer,
             leader,
             RUNNER,
@@ -85,7 +85,7 @@ class OperatorProcess:
     # Its watch
 
     def _changed(self, plural: str, event: str, obj: Object) -> None:
-        if plural in self.mirror.kinds:
+        if plural in self.cache.kinds:
             self._events.append((plural, event, copied(obj)))
             self.loop.call_at(max(self.loop.time() + WATCH, self.frozen_until), self._deliver)
 
@@ -94,7 +94,7 @@ class OperatorProcess:
         if self.loop.time() < self.frozen_until:
             self.loop.call_at(self.frozen_until, self._deliver)
         else:
-            self.mirror.apply(*self._events.popleft())
+            self.cache.apply(*self._events.popleft())
 
     # Its client: what `ApiClient` offers
 

@@ -97,11 +97,11 @@ def test_a_job_that_runs_through_leaves_no_trace_in_the_operator() -> None:
         work.parsed_specs,
         work.memory,
         work.tasks,
-        work.promised,
+        work.reserved,
         work.due,
         work.queue,
         work.awaiting,
         work.telemetry,
     )
     assert [len(store) for store in stores] == [0] * len(stores)
-    assert not any(key[0] == TEAM for key in world.processes[0].mirror.objects("pods"))
+    assert not any(key[0] == TEAM for key in world.processes[0].cache.objects("pods"))

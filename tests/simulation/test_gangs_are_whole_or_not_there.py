@@ -28,6 +28,6 @@ def test_an_order_in_which_a_gang_keeps_its_half_is_not_good() -> None:
 
 def test_an_operator_that_does_not_see_what_others_hold_makes_half_gangs(monkeypatch: pytest.MonkeyPatch) -> None:
     empty = fleet(*(node(f"n{number}", H100) for number in range(NODES)), catalog=ANY_IMAGES)
-    monkeypatch.setattr(ClusterIndex, "fleet", lambda index, promised=None: empty)
+    monkeypatch.setattr(ClusterIndex, "fleet", lambda index, reserved=None: empty)
     order = play(0)
     assert (order.good, order.most > GPUS, order.half_placed > 0) == (False, True, True)

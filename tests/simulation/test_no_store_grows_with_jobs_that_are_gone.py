@@ -31,11 +31,11 @@ def test_a_thousand_jobs_that_run_through_leave_no_trace_in_the_operator() -> No
     world = run(play(Story("many", deeds + ends, Program(runs_for=5.0), nodes=16, until=400.0)))
     operator = world.processes[0]
     assert world.server.objects["gpujobs"] == {}
-    assert not any(key[0] == TEAM for key in operator.mirror.objects("pods"))
+    assert not any(key[0] == TEAM for key in operator.cache.objects("pods"))
     assert len(world.server.ran) == JOBS
     gone = {f"j{n}" for n in range(JOBS)} | {uid for uid, *_ in world.server.ran}
     # The index follows when it is asked for the fleet, as the publisher of pools does.
-    operator.book.fleet()
+    operator.index.fleet()
     found = traces(operator.reconciler, gone)
     assert [where for where in found if not where.startswith(LAST_DECISION)] == []
 

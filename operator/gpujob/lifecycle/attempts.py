@@ -177,9 +177,9 @@ def end_attempt(job: JobRecord, child: ChildRecord, ending: Ending, now: str, st
     """
     until = ended_at(child, now)
     job = _as_begun(job, child, within(started, child.created, until))
-    status = job_status.without_child(job, ending.state, ending.claims, ending.reason, now)
+    status = job_status.without_child(job, ending.state, ending.updates, ending.reason, now)
     status = job_status.with_cost(job, status, until) | {"attempt": child.attempt} | dict(ending.members)
-    why = ending.message or next((claim.message for claim in ending.claims), "")
+    why = ending.message or next((update.message for update in ending.updates), "")
     return with_entry(job, child, job_status.without_blanks(status), (ending.reason.value, ending.blame, why), until)
 
 

@@ -11,7 +11,7 @@ from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle.failures.failure import Failure
 from gpujob.status.attempts.waits import with_pool_away
 from gpujob.status.job import conditions
-from gpujob.status.job.conditions import Claim
+from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.finding import counted, listed
@@ -23,7 +23,7 @@ class Ending:
     """The state and reason that follow, their conditions, and further members of the status."""
 
     reason: Reason
-    claims: tuple[Claim, ...]
+    updates: tuple[ConditionUpdate, ...]
     state: State = State.QUEUED
     members: Mapping[str, Any] = field(default_factory=dict)
     blame: str = ""
@@ -34,8 +34,8 @@ class Ending:
 
 def suspension(child: ChildRecord) -> Ending:
     """spec.suspend became true; a plan follows after the child is deleted."""
-    claims = conditions.of_plan(f"child Job {child.name} is deleted, its GPUs become free", child.attempt)
-    return Ending(Reason.PLAN_ONLY, claims, State.SUSPENDED)
+    updates = conditions.of_plan(f"child Job {child.name} is deleted, its GPUs become free", child.attempt)
+    return Ending(Reason.PLAN_ONLY, updates, State.SUSPENDED)
 
 
 def over_budget(message: str) -> Ending:
@@ -78,8 +78,8 @@ def failed(failure: Failure, members: Mapping[str, Any], until: str, following: 
     elsewhere = f", not on {listed(failure.nodes)}" if failure.nodes else ""
     larger = f" and asks for {memory} on each GPU" if (memory := members.get("gpuMemory")) else ""
     sentence = f"{failure.message}; attempt {following} follows at {until}{elsewhere}{larger}"
-    claims = conditions.of_refusal(failure.reason, sentence)
-    return Ending(failure.reason, claims, State.RESTARTING, members, failure.blame.value, failure.message)
+    updates = conditions.of_refusal(failure.reason, sentence)
+    return Ending(failure.reason, updates, State.RESTARTING, members, failure.blame.value, failure.message)
 
 
 def seen_at_last(seen: Observation, failure: Failure, retried: int, *, too_late: bool = False) -> Observation:
@@ -93,8 +93,8 @@ def seen_at_last(seen: Observation, failure: Failure, retried: int, *, too_late:
 
 def probe_over(sentence: str, probes: Sequence[Mapping[str, Any]]) -> Ending:
     """A probe has its result, which `probes` (status.probes) contains."""
-    claims = conditions.of_refusal(Reason.PROBED, sentence)
-    return Ending(Reason.PROBED, claims, members={"probes": list(probes)})
+    updates = conditions.of_refusal(Reason.PROBED, sentence)
+    return Ending(Reason.PROBED, updates, members={"probes": list(probes)})
 
 
 def _without_pool(reason: Reason, sentence: str, away: Sequence[Mapping[str, Any]]) -> Ending:

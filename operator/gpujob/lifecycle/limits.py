@@ -81,5 +81,5 @@ def seconds_to_live(job: JobRecord, now: datetime) -> float | None:
 def _ended(job: JobRecord) -> datetime | None:
     """When the condition Complete or Failed became true."""
     ends = (ConditionType.COMPLETE, ConditionType.FAILED)
-    claims = (c for c in tables(job.status, "conditions") if c.get("type") in ends and c.get("status") == "True")
-    return next((time for c in claims if (time := read_time(c.get("lastTransitionTime")))), None)
+    updates = (c for c in tables(job.status, "conditions") if c.get("type") in ends and c.get("status") == "True")
+    return next((time for c in updates if (time := read_time(c.get("lastTransitionTime")))), None)

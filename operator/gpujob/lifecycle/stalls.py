@@ -99,7 +99,7 @@ def is_near(job: JobRecord, measured: Measured) -> bool:
 def _never_reported(job: JobRecord, telemetry: Telemetry, now: datetime) -> Stall | None:
     """Of a program that reports nothing only a job that sets spec.stall says that it makes steps."""
     began, bound = read_time(job.status.get("startTime")), bound_of(job, 0.0, None)[0]
-    refused = any(claim.reason is Reason.NO_REPORTER for claim in telemetry.claims)
+    refused = any(update.reason is Reason.NO_REPORTER for update in telemetry.updates)
     if not refused or began is None or job.spec.get("stall") is None or _only_serves(job, 0.0):
         return None
     seconds = (now - began).total_seconds()

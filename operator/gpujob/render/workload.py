@@ -9,7 +9,7 @@ from gpujob.api.kinds.pods import PodMetadata
 from gpujob.catalog.images.mirrors import mirrored
 from gpujob.fleet.pools.runtime_class import runtime_class_of
 from gpujob.render.attempt import Attempt, Manifest
-from gpujob.render.devices.resource_claim import pod_claims, told
+from gpujob.render.devices.resource_claim import pod_claims, summary_of
 from gpujob.render.pod import host_devices, reporter
 from gpujob.render.pod.code import copy_container, source_volume
 from gpujob.render.pod.container import arguments, on_devices, own_folders
@@ -43,7 +43,7 @@ LINKERD: Final = "linkerd.io/inject"
 
 def workload(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
     """The Job. By backoffLimit 0 no pod is replaced: a gang ends with its first failure; a new attempt is a new Job."""
-    notes = {Annotation.DIGEST: attempt.digest, Annotation.CLAIMS: told(attempt)}
+    notes = {Annotation.DIGEST: attempt.digest, Annotation.CLAIMS: summary_of(attempt)}
     said = {key: text for key, text in notes.items() if text}
     return {
         "apiVersion": "batch/v1",

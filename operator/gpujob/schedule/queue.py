@@ -18,7 +18,7 @@ from gpujob.fleet.pools.ahead import Ahead, Taking
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.choose import choose, waits_for
 from gpujob.placement.engine.decide import decide
-from gpujob.placement.engine.exploration import place_of, with_one_more, with_trial
+from gpujob.placement.engine.exploration import device_and_gang, with_one_more, with_trial
 from gpujob.placement.filters.limit_range import bounded
 from gpujob.placement.filters.volumes import mounted
 from gpujob.placement.request.demand import Demand
@@ -258,7 +258,7 @@ class _Snapshot:
         else:
             chosen = choice.candidate
             if of_profile is not None:
-                of_profile[place_of(chosen)] += 1
+                of_profile[device_and_gang(chosen)] += 1
             self._fleet = self._fleet.reserve(
                 chosen.pool,
                 chosen.gang.gpus_per_node,

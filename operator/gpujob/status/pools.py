@@ -9,7 +9,7 @@ from typing import Any, Final
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.shortage import barred
-from gpujob.status.job.conditions import Claim, merged
+from gpujob.status.job.conditions import ConditionUpdate, merged
 from gpujob.values.quantity import exact_dollars, format_bytes, format_dollars
 from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, ConditionType, Label, Reason
 
@@ -43,7 +43,7 @@ def status(
 ) -> dict[str, Any]:
     """The facts of a pool: nodes, devices, price, and warnings."""
     conditions = held.get("conditions") or ()
-    claims = (*_claims(pool, fleet), *_edits(conditions, edited=edited))
+    updates = (*_updates(pool, fleet), *_edits(conditions, edited=edited))
     record = {
         "nodes": len(pool.nodes),
         "gpus": {"total": pool.total, "free": pool.free},
@@ -60,8 +60,8 @@ def status(
         "pricePerGPUHour": exact_dollars(pool.price.per_gpu_hour) if pool.price else None,
         "display": {"price": format_dollars(pool.price.per_gpu_hour)} if pool.price else None,
         "priceSource": pool.price.source[:256] if pool.price else None,
-        "problem": next((claim.reason.value for claim in claims if _keeps_jobs_away(claim)), _no_price(pool)),
-        "conditions": merged(conditions, claims, generation, now),
+        "problem": next((update.reason.value for update in updates if _keeps_jobs_away(update)), _no_price(pool)),
+        "conditions": merged(conditions, updates, generation, now),
     }
     return {key: value for key, value in record.items() if value is not None}
 
@@ -90,13 +90,13 @@ def contradiction(pool: Pool, uid: str, held: Mapping[str, Any], instance: str, 
     }
 
 
-def _claims(pool: Pool, fleet: Fleet) -> Iterator[Claim]:
+def _updates(pool: Pool, fleet: Fleet) -> Iterator[ConditionUpdate]:
     problem = pool.problem or barred(pool)
     if problem:
-        yield Claim(ConditionType.READ, False, problem.reason, problem.message)
+        yield ConditionUpdate(ConditionType.READ, False, problem.reason, problem.message)
     else:
         doubts = "; ".join(doubt.message for doubt in pool.doubts)
-        yield Claim(ConditionType.READ, True, Reason.READ, doubts or "labels and catalog agree")
+        yield ConditionUpdate(ConditionType.READ, True, Reason.READ, doubts or "labels and catalog agree")
     if not pool.discovered:
         yield _overlap(fleet.overlaps.get(pool.name))
 
@@ -106,24 +106,26 @@ def _no_price(pool: Pool) -> str | None:
     return Reason.NO_PRICE.value if pool.nodes and pool.price is None else None
 
 
-def _keeps_jobs_away(claim: Claim) -> bool:
-    return (claim.type, claim.holds) in ((ConditionType.READ, False), (ConditionType.OVERLAPS, True))
+def _keeps_jobs_away(update: ConditionUpdate) -> bool:
+    return (update.type, update.holds) in ((ConditionType.READ, False), (ConditionType.OVERLAPS, True))
 
 
-def _edits(held: Iterable[Any], *, edited: bool) -> Iterator[Claim]:
+def _edits(held: Iterable[Any], *, edited: bool) -> Iterator[ConditionUpdate]:
     """That an edit has no effect, and what to do instead; empty without an edit."""
     if edited:
         sentence = (
             f"the operator wrote this GPUPool from its nodes and does not read its spec; set spec.nodeSelector"
             f" and remove the label {Label.DISCOVERED} to make it yours, or create a GPUPool of your own"
         )
-        yield Claim(ConditionType.EDITED, True, Reason.SPEC_NOT_READ, sentence)
+        yield ConditionUpdate(ConditionType.EDITED, True, Reason.SPEC_NOT_READ, sentence)
     elif any(isinstance(condition, Mapping) and condition.get("type") == ConditionType.EDITED for condition in held):
-        yield Claim(ConditionType.EDITED, False, Reason.SPEC_AS_WRITTEN, "the spec is what the operator wrote")
+        yield ConditionUpdate(
+            ConditionType.EDITED, False, Reason.SPEC_AS_WRITTEN, "the spec is what the operator wrote"
+        )
 
 
-def _overlap(lost: tuple[str, str] | None) -> Claim:
+def _overlap(lost: tuple[str, str] | None) -> ConditionUpdate:
     if lost is None:
-        return Claim(ConditionType.OVERLAPS, False, Reason.NO_OVERLAP, "no older GPUPool claims its nodes")
+        return ConditionUpdate(ConditionType.OVERLAPS, False, Reason.NO_OVERLAP, "no older GPUPool claims its nodes")
     sentence = f"the older GPUPool {lost[0]} claims node {lost[1]} too and has it; narrow spec.nodeSelector"
-    return Claim(ConditionType.OVERLAPS, True, Reason.OVERLAPS, sentence)
+    return ConditionUpdate(ConditionType.OVERLAPS, True, Reason.OVERLAPS, sentence)

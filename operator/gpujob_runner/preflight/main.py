@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gpujob_runner.preflight.expected import VARIABLE, Expected, read_expected
+from gpujob_runner.preflight.folders import CACHES, HOMES, OURS, folders_of, size_of, unwritable
 from gpujob_runner.preflight.interpreter import Interpreter, Missing, find_interpreter
 from gpujob_runner.preflight.nodes import Nodes, look_at_nodes
-from gpujob_runner.preflight.places import CACHES, HOMES, OURS, folders_of, size_of, unwritable
 from gpujob_runner.preflight.probing import Seen, probe
-from gpujob_runner.preflight.promise import VARIABLE, Promise, read_promise
 from gpujob_runner.preflight.result import Result, message_of
-from gpujob_runner.preflight.verdict import of_nodes, of_places, of_torch
+from gpujob_runner.preflight.verdict import of_folders, of_nodes, of_torch
 
 MESSAGE = "/dev/termination-log"
 NOTE = "/run/gpujob/image.json"
@@ -28,10 +28,10 @@ def main() -> None:
     """Examines the container, writes the result where the kubelet looks for it, and ends with its exit code."""
     began = time.monotonic()
     environment = dict(os.environ)
-    promise = read_promise(environment)
+    expected = read_expected(environment)
     environment.pop(VARIABLE, None)
     try:
-        result = examine(sys.argv[1:], promise, environment)
+        result = examine(sys.argv[1:], expected, environment)
     except Exception as error:
         # A fault of the preflight's own is no reason to keep a program from running.
         result = Result([{"reason": "PreflightFault", "error": f"{type(error).__name__}: {error}"}])
@@ -39,25 +39,25 @@ def main() -> None:
     note_image(environment)
     write(message_of(result))
     show(result)
-    sys.exit(FAILED if result.blocks and promise.required else 0)
+    sys.exit(FAILED if result.blocks and expected.required else 0)
 
 
-def examine(words: Sequence[str], promise: Promise, environment: dict[str, str]) -> Result:
-    """What was seen, and what of it is not as promised."""
-    nodes = look_at_nodes(promise.vendor)
-    found = find_interpreter([word for word in words if word], environment, named=promise.command)
+def examine(words: Sequence[str], expected: Expected, environment: dict[str, str]) -> Result:
+    """What was seen, and what of it is not as expected."""
+    nodes = look_at_nodes(expected.vendor)
+    found = find_interpreter([word for word in words if word], environment, named=expected.command)
     seen = Seen()
     if isinstance(found, Missing):
         findings = [{"reason": "CommandNotFound", "program": found.program, "path": environment.get("PATH", "")}]
     elif isinstance(found, Interpreter):
-        seen = probe(found, promise.backend, environment)
-        findings = of_torch(promise, seen, nodes, environment)
+        seen = probe(found, expected.backend, environment)
+        findings = of_torch(expected, seen, nodes, environment)
     else:
-        findings = of_nodes(promise, nodes)
-    needed = [*promise.folders, *promise.mounts, *folders_of(environment, HOMES)]
+        findings = of_nodes(expected, nodes)
+    needed = [*expected.folders, *expected.mounts, *folders_of(environment, HOMES)]
     shared_memory = size_of(SHARED_MEMORY)
-    findings = [*findings, *of_places(promise, shared_memory, unwritable(needed))]
-    caches = folders_of(environment, [name for name in CACHES if name not in OURS or name in promise.caches])
+    findings = [*findings, *of_folders(expected, shared_memory, unwritable(needed))]
+    caches = folders_of(environment, [name for name in CACHES if name not in OURS or name in expected.caches])
     return Result(findings, _facts(found, seen, nodes, shared_memory, caches))
 
 

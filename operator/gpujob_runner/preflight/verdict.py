@@ -1,4 +1,4 @@
-"""What is not as promised: each finding is one reason with its numbers; the operator makes the sentence of it.
+"""What is not as expected: each finding is one reason with its numbers; the operator makes the sentence of it.
 
 The order is that of causes: an image for the other backend sees no devices either, so the first finding is the one to fix.
 """
@@ -9,9 +9,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from gpujob_runner.preflight.expected import Expected
 from gpujob_runner.preflight.nodes import Nodes
 from gpujob_runner.preflight.probing import Seen
-from gpujob_runner.preflight.promise import Promise
 from gpujob_runner.preflight.refusal import Refusal
 
 Finding = dict[str, Any]
@@ -26,20 +26,20 @@ UNCERTAIN = frozenset({"NoInterpreter", "PreflightTimedOut", "PreflightFault"})
 """Reasons that say nothing about the devices: the program runs."""
 
 
-def of_torch(promise: Promise, seen: Seen, nodes: Nodes, environment: dict[str, str]) -> list[Finding]:
+def of_torch(expected: Expected, seen: Seen, nodes: Nodes, environment: dict[str, str]) -> list[Finding]:
     """What torch and the device nodes say of image and devices."""
-    if seen.torch is not None and seen.backend != promise.backend and seen.backend != "unknown":
+    if seen.torch is not None and seen.backend != expected.backend and seen.backend != "unknown":
         found = f"{seen.backend} {seen.number}".strip()
-        return [_finding("ImageBackendMismatch", torch=seen.torch, found=found, wanted=promise.backend)]
+        return [_finding("ImageBackendMismatch", torch=seen.torch, found=found, wanted=expected.backend)]
     if seen.broken:
         return [_finding("ImageBroken", error=seen.broken)]
     if seen.torch is None:
-        return of_nodes(promise, nodes) or _unseen(seen)
+        return of_nodes(expected, nodes) or _unseen(seen)
     if seen.hung and seen.import_seconds is None:
         return [_finding("PreflightTimedOut", stage="import")]
     if seen.import_seconds is None:
         return [_finding("ImageBroken", error=f"the import of torch ended Python with code {seen.died}")]
-    return of_devices(promise, seen, nodes, environment)
+    return of_devices(expected, seen, nodes, environment)
 
 
 def _unseen(seen: Seen) -> list[Finding]:
@@ -53,36 +53,36 @@ def _unseen(seen: Seen) -> list[Finding]:
     ]
 
 
-def of_nodes(promise: Promise, nodes: Nodes) -> list[Finding]:
+def of_nodes(expected: Expected, nodes: Nodes) -> list[Finding]:
     """What can be said of devices without torch: whether they are there, and whether they may be opened."""
     if nodes.denied:
         return [_denied(nodes)]
-    wanted = promise.gpus if promise.exact else min(promise.gpus, 1)
+    wanted = expected.gpus if expected.exact else min(expected.gpus, 1)
     if nodes.lacking or len(nodes.cards) < wanted:
         return [
             _finding(
-                "DeviceCountMismatch", seen=0 if nodes.lacking else len(nodes.cards), wanted=promise.gpus, nodes=True
+                "DeviceCountMismatch", seen=0 if nodes.lacking else len(nodes.cards), wanted=expected.gpus, nodes=True
             )
         ]
     return []
 
 
-def of_devices(promise: Promise, seen: Seen, nodes: Nodes, environment: dict[str, str]) -> list[Finding]:
+def of_devices(expected: Expected, seen: Seen, nodes: Nodes, environment: dict[str, str]) -> list[Finding]:
     """What torch says of the devices themselves; where it sees too few, the nodes may say why."""
     count = seen.count
     if count is None:
         return [_finding("DeviceUnusable", device=0, error=_ended(seen, "counting the devices"))]
-    fewer = count < promise.gpus if promise.exact else count < 1
+    fewer = count < expected.gpus if expected.exact else count < 1
     if fewer and nodes.denied:
         return [_denied(nodes)]
     chosen = next((name for name in CHOSEN if name in environment), None)
     if fewer and count == 0 and nodes.cards and not nodes.lacking and not chosen:
-        return [_finding("DeviceUnusable", error=seen.error or "torch sees no device", wanted=promise.gpus)]
-    if fewer or (promise.exact and count > promise.gpus):
+        return [_finding("DeviceUnusable", error=seen.error or "torch sees no device", wanted=expected.gpus)]
+    if fewer or (expected.exact and count > expected.gpus):
         return [
-            _finding("DeviceCountMismatch", seen=count, wanted=promise.gpus, variable=chosen, error=seen.error or None)
+            _finding("DeviceCountMismatch", seen=count, wanted=expected.gpus, variable=chosen, error=seen.error or None)
         ]
-    return [*_unusable(seen, count), *_too_small(promise, seen)]
+    return [*_unusable(seen, count), *_too_small(expected, seen)]
 
 
 def _unusable(seen: Seen, count: int) -> list[Finding]:
@@ -101,13 +101,13 @@ def _ended(seen: Seen, what: str) -> str:
     return f"no answer to {what}" if seen.hung else f"{what} ended Python with code {seen.died}"
 
 
-def _too_small(promise: Promise, seen: Seen) -> list[Finding]:
+def _too_small(expected: Expected, seen: Seen) -> list[Finding]:
     """The device with the least free memory, where that is less than asked."""
-    if promise.memory is None or not seen.devices:
+    if expected.memory is None or not seen.devices:
         return []
     least = min(seen.devices, key=lambda device: device.free)
     usable = least.total if least.total - least.free <= CONTEXT else least.free
-    if not least.total or usable >= promise.memory:
+    if not least.total or usable >= expected.memory:
         return []
     return [
         _finding(
@@ -116,21 +116,21 @@ def _too_small(promise: Promise, seen: Seen) -> list[Finding]:
             name=least.name,
             free=least.free,
             total=least.total,
-            wanted=promise.memory,
-            shared=promise.shared or None,
+            wanted=expected.memory,
+            shared=expected.shared or None,
         )
     ]
 
 
-def of_places(promise: Promise, shared_memory: int | None, closed: Sequence[Refusal]) -> list[Finding]:
+def of_folders(expected: Expected, shared_memory: int | None, closed: Sequence[Refusal]) -> list[Finding]:
     """What is said of /dev/shm and of folders."""
     findings = []
-    wanted = promise.shared_memory
+    wanted = expected.shared_memory
     # A page is rounded off at most; 1/64 is far more.
     if wanted is not None and shared_memory is not None and shared_memory < wanted - wanted // 64:
         findings.append(_finding("SharedMemoryTooSmall", size=shared_memory, wanted=wanted))
     findings += [
-        _finding("FolderNotWritable", mount=folder.path in promise.mounts or None, **_access(folder))
+        _finding("FolderNotWritable", mount=folder.path in expected.mounts or None, **_access(folder))
         for folder in closed[:2]
     ]
     return findings

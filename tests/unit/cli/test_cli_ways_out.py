@@ -166,7 +166,7 @@ def test_a_quota_is_held_by_the_pods_of_its_namespace(planned: Any) -> None:
     ],
 )
 def test_an_end_is_told_with_how_far_away_it_is(after: timedelta, said: str) -> None:
-    told = Holder("GPUJob", "a", "b", 8, ("n",), None, NOW + after).told(NOW)
+    told = Holder("GPUJob", "a", "b", 8, ("n",), None, NOW + after).sentence(NOW)
     assert told == f"job a/b holds 8 GPUs on n, {said}"
 
 

@@ -42,10 +42,10 @@ class Controller:
     """A reconciler whose statuses are all accepted, and a cluster of one full node and one without GPUs."""
 
     def __init__(self, jobs: int, step: float = 0.0, gpus: Sequence[int] = (8,)) -> None:
-        self.mirror, self.version = ObjectCache(mirrored(RUNNER.name)), 1
-        for kind in self.mirror.kinds:
-            self.mirror.replace(kind, [], "1")
-        self.mirror.replace("nodes", [node("gpu", H100), node("plain")], "1")
+        self.cache, self.version = ObjectCache(mirrored(RUNNER.name)), 1
+        for kind in self.cache.kinds:
+            self.cache.replace(kind, [], "1")
+        self.cache.replace("nodes", [node("gpu", H100), node("plain")], "1")
         self.put(pod("full", "gpu", FULL, cpu="1"))
         raw = [
             {
@@ -59,29 +59,29 @@ class Controller:
             for number in range(jobs)
         ]  # fmt: skip
         self.raw = {each["metadata"]["uid"]: each for each in raw}
-        self.mirror.replace("gpujobs", raw, "1")
+        self.cache.replace("gpujobs", raw, "1")
         self.clock = Clock(step)
-        self.book = ClusterIndex(self.mirror, load_catalog())
+        self.index = ClusterIndex(self.cache, load_catalog())
         timings = Timings(hold=0.0, explain_again=0.0, explain_factor=0.0, explain_slice=1e9)
         leads = lambda: True  # noqa: E731
-        self.reconciler = Reconciler(self.book, self, leads, RUNNER, timings, self.clock)  # type: ignore[arg-type]
+        self.reconciler = Reconciler(self.index, self, leads, RUNNER, timings, self.clock)  # type: ignore[arg-type]
         self.work = self.reconciler.work
 
     def put(self, raw: dict[str, Any], event: str = "ADDED") -> None:
         self.version += 1
         raw["metadata"]["resourceVersion"] = str(self.version)
-        self.mirror.apply("pods", event, raw)
+        self.cache.apply("pods", event, raw)
 
     async def write_status(self, job: Any, changes: Any, status: Any) -> bool:
         self.version += 1
         raw = self.raw[job.uid]
         raw["status"] = dict(status)
         raw["metadata"] = raw["metadata"] | {"resourceVersion": str(self.version)}
-        self.mirror.note_written("gpujobs", raw)
+        self.cache.note_written("gpujobs", raw)
         return True
 
     async def round(self) -> None:
-        self.work.dirty |= self.book.take(self.mirror.take_changes())
+        self.work.dirty |= self.index.take(self.cache.take_changes())
         await self.reconciler.round()
         while self.work.tasks:
             await asyncio.sleep(0)
@@ -115,7 +115,7 @@ async def turns_during(controller: Controller) -> int:
             turns[0] += 1
             await asyncio.sleep(0)
 
-    controller.work.dirty |= controller.book.take(controller.mirror.take_changes())
+    controller.work.dirty |= controller.index.take(controller.cache.take_changes())
     task = asyncio.create_task(other())
     await controller.reconciler.round()
     task.cancel()
@@ -231,7 +231,7 @@ async def test_a_job_is_prepared_again_only_where_it_changed(monkeypatch: pytest
     )
     controller.put(pod("full", "gpu", FULL, cpu="1"), "DELETED")
     controller.clock.now += 100
-    controller.work.dirty |= controller.book.take(controller.mirror.take_changes())
+    controller.work.dirty |= controller.index.take(controller.cache.take_changes())
     await controller.reconciler.round()
     await controller.reconciler._steps.end_tasks()
     assert prepared == []
@@ -265,7 +265,7 @@ async def test_a_job_whose_step_ends_during_a_round_is_looked_at_in_the_next() -
         real(job)
 
     controller.reconciler._looking.look = look  # type: ignore[method-assign]
-    controller.work.dirty |= controller.book.take(controller.mirror.take_changes())
+    controller.work.dirty |= controller.index.take(controller.cache.take_changes())
     await controller.reconciler.round()
     assert looked == ["u000", "u001"]
     assert "u002" in controller.work.dirty
@@ -312,7 +312,7 @@ async def test_a_status_that_another_one_wrote_is_explained_anew() -> None:
     controller.version += 1
     raw["status"] = before | {"state": "Running"}
     raw["metadata"] = raw["metadata"] | {"resourceVersion": str(controller.version)}
-    controller.mirror.note_written("gpujobs", raw)
+    controller.cache.note_written("gpujobs", raw)
     controller.put(pod("other", "gpu", cpu="1"))
     await controller.settle()
     assert controller.raw["u001"]["status"]["state"] == before["state"]

@@ -43,22 +43,22 @@ class Server:
 
 
 async def test_what_the_last_attempt_reported_is_forgotten_when_the_next_one_is_made() -> None:
-    server, mirror = Server(), ObjectCache(mirrored(RUNNER.name))
-    work = ControllerState(ClusterIndex(mirror, load_catalog()))
-    writer = Writer(server, mirror, lambda: True, "here")  # type: ignore[arg-type]
+    server, cache = Server(), ObjectCache(mirrored(RUNNER.name))
+    work = ControllerState(ClusterIndex(cache, load_catalog()))
+    writer = Writer(server, cache, lambda: True, "here")  # type: ignore[arg-type]
     steps = JobActions(work, writer, RunnerConfigMaps(work, writer, RUNNER), ProfileUpdates(work, writer))
     metadata = {"name": "j", "namespace": "team", "uid": "u", "generation": 1, "resourceVersion": "5"}
     spec = {"preflight": "Disabled"}
-    for kind in mirror.kinds:
+    for kind in cache.kinds:
         objects = [{"metadata": metadata, "spec": spec, "status": {"attempt": 1}}] if kind == "gpujobs" else []
-        mirror.replace(kind, objects, "5")
-    work.book.take(mirror.take_changes())
-    job = work.book.jobs["u"]
+        cache.replace(kind, objects, "5")
+    work.index.take(cache.take_changes())
+    job = work.index.jobs["u"]
     work.telemetry["u"] = Telemetry(Measured(at=datetime(2026, 1, 1, tzinfo=UTC), counters={"steps": 700.0}))
     wish, there = work.parsed_spec(job).demand, fleet(node("a", MI300X))
     assert wish is not None
     await steps.place(job, Answer(wish, there, load_catalog()).decision, there)
-    work.book.take(mirror.take_changes())
+    work.index.take(cache.take_changes())
     work.timings = Timings(placed=0.0)
     JobReconciler(work, steps).look(job)
     await work.tasks["u"]

@@ -73,17 +73,17 @@ class Server:
 
 async def final(server: Server, ending: str) -> dict[str, Any]:
     """The status of a job that was placed and whose Job then has an end, while the watch shows no pod of it."""
-    mirror = ObjectCache(mirrored(RUNNER.name))
-    work = ControllerState(ClusterIndex(mirror, load_catalog()))
-    writer = Writer(server, mirror, lambda: True, "here")  # type: ignore[arg-type]
+    cache = ObjectCache(mirrored(RUNNER.name))
+    work = ControllerState(ClusterIndex(cache, load_catalog()))
+    writer = Writer(server, cache, lambda: True, "here")  # type: ignore[arg-type]
     steps = JobActions(work, writer, RunnerConfigMaps(work, writer, RUNNER), ProfileUpdates(work, writer))
     metadata = {"name": "j", "namespace": "team", "uid": "u", "generation": 1, "resourceVersion": "5"}
     spec = {"retries": {"infrastructure": 0}}
-    for kind in mirror.kinds:
+    for kind in cache.kinds:
         objects = [{"metadata": metadata, "spec": spec}] if kind == "gpujobs" else []
-        mirror.replace(kind, objects, "5")
-    work.book.take(mirror.take_changes())
-    job = work.book.jobs["u"]
+        cache.replace(kind, objects, "5")
+    work.index.take(cache.take_changes())
+    job = work.index.jobs["u"]
     wish, there = work.parsed_spec(job).demand, fleet(node("a", H100, price="2.10"))
     assert wish is not None
     steps._delivery._held = lambda namespace: None  # type: ignore[method-assign, assignment]
@@ -92,8 +92,8 @@ async def final(server: Server, ending: str) -> dict[str, Any]:
     child = copy.deepcopy(server.child)
     child["metadata"]["resourceVersion"] = "9"
     child["status"] = {"conditions": [{"type": ending, "status": "True", "lastTransitionTime": ENDED}]}
-    mirror.note_written("jobs", child)
-    work.book.take(mirror.take_changes())
+    cache.note_written("jobs", child)
+    work.index.take(cache.take_changes())
     for _ in range(2):
         JobReconciler(work, steps).look(job)
         if "u" in work.tasks:

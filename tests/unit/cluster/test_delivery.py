@@ -50,27 +50,27 @@ class Server:
 
 
 class Room:
-    """A mirror, a server and the delivery between them, with a clock of its own."""
+    """A cache, a server and the delivery between them, with a clock of its own."""
 
     def __init__(self, answer: Any = None, there: list[dict[str, Any]] | None = None) -> None:
-        self.mirror, self.server, self.now = ObjectCache(mirrored(RUNNER.name)), Server(answer or held()), 0.0
-        self.mirror.replace("configmaps", there or [], "4")
-        self.work = ControllerState(ClusterIndex(self.mirror, load_catalog()))
-        writer = Writer(self.server, self.mirror, lambda: True, "here")  # type: ignore[arg-type]
+        self.cache, self.server, self.now = ObjectCache(mirrored(RUNNER.name)), Server(answer or held()), 0.0
+        self.cache.replace("configmaps", there or [], "4")
+        self.work = ControllerState(ClusterIndex(self.cache, load_catalog()))
+        writer = Writer(self.server, self.cache, lambda: True, "here")  # type: ignore[arg-type]
         self.delivery = RunnerConfigMaps(self.work, writer, RUNNER, lambda: self.now)
 
     def child(self, name: str = "j-1", runner: str = RUNNER.name, version: str = "6", **status: Any) -> None:
         """The child of a GPUJob of this name."""
         job = {"name": name, "namespace": "team", "uid": name, "resourceVersion": "5"}
-        self.mirror.apply("gpujobs", "ADDED", {"metadata": job, "spec": {}})
+        self.cache.apply("gpujobs", "ADDED", {"metadata": job, "spec": {}})
         volumes = [{"name": "r", "configMap": {"name": runner}}]
         metadata = {
             "name": child_name(name, name, 1), "namespace": "team", "uid": name, "resourceVersion": version,
             "labels": {Label.ATTEMPT: "1"}, "ownerReferences": [{"uid": name, "controller": True}],
         }  # fmt: skip
         body = {"metadata": metadata, "spec": {"template": {"spec": {"volumes": volumes}}}, "status": status}
-        self.mirror.apply("jobs", "MODIFIED", body)
-        self.work.book.take(self.mirror.take_changes())
+        self.cache.apply("jobs", "MODIFIED", body)
+        self.work.index.take(self.cache.take_changes())
 
 
 async def test_the_first_job_of_a_namespace_costs_one_write_and_the_next_none() -> None:
@@ -119,14 +119,14 @@ async def test_it_goes_a_while_after_its_last_child() -> None:
     room.now += 1
     await room.delivery.sweep()
     assert room.server.calls == [f"delete /api/v1/namespaces/team/configmaps/{RUNNER.name} u"]
-    assert room.mirror.get("configmaps", "team", RUNNER.name) is None
+    assert room.cache.get("configmaps", "team", RUNNER.name) is None
 
 
 async def test_a_placement_under_way_keeps_it() -> None:
     room = Room(there=[held()])
     await room.delivery.sweep()
     room.now += UNUSED_AFTER
-    room.work.tasks["a job that the mirror has not shown yet"] = None  # type: ignore[assignment]
+    room.work.tasks["a job that the cache has not shown yet"] = None  # type: ignore[assignment]
     await room.delivery.sweep()
     assert room.server.calls == []
 

@@ -42,19 +42,19 @@ class Calls:
 
 
 class Room:
-    """A mirror of child Jobs, and the sweep of what they mounted."""
+    """A cache of child Jobs, and the sweep of what they mounted."""
 
     def __init__(self) -> None:
-        self.mirror, self.calls = ObjectCache(mirrored(NOW.name)), Calls()
-        self.mirror.replace("jobs", [], "1")
-        writer = Writer(self.calls, self.mirror, lambda: True, "here")  # type: ignore[arg-type]
-        self.earlier = EarlierRunners(ControllerState(ClusterIndex(self.mirror, load_catalog())), writer, NOW.name)
+        self.cache, self.calls = ObjectCache(mirrored(NOW.name)), Calls()
+        self.cache.replace("jobs", [], "1")
+        writer = Writer(self.calls, self.cache, lambda: True, "here")  # type: ignore[arg-type]
+        self.earlier = EarlierRunners(ControllerState(ClusterIndex(self.cache, load_catalog())), writer, NOW.name)
 
     def child(self, name: str, version: str, runner: str = EARLIER.name, kind: str = "MODIFIED", **status: Any) -> None:
         volumes = [{"name": "r", "configMap": {"name": runner}}]
         metadata = {"name": name, "namespace": "team", "uid": name, "resourceVersion": version, "labels": {}}
         body = {"metadata": metadata, "spec": {"template": {"spec": {"volumes": volumes}}}, "status": status}
-        self.mirror.apply("jobs", kind, body)
+        self.cache.apply("jobs", kind, body)
 
 
 ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}

@@ -42,9 +42,9 @@ class Gang:
 
     def __init__(self, *, nodes: tuple[str, ...] = ("n0", "n1"), suspend: bool = False) -> None:
         self.seconds, self.written = 0.0, list[Any]()
-        self.mirror = ObjectCache(mirrored("gpujob-runner-x"))
+        self.cache = ObjectCache(mirrored("gpujob-runner-x"))
         wall = lambda: MADE + timedelta(seconds=self.seconds)  # noqa: E731
-        self.work = ControllerState(ClusterIndex(self.mirror, load_catalog()), clock=lambda: self.seconds, wall=wall)
+        self.work = ControllerState(ClusterIndex(self.cache, load_catalog()), clock=lambda: self.seconds, wall=wall)
         self.looking = JobReconciler(self.work, self)  # type: ignore[arg-type]
         terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
@@ -57,10 +57,10 @@ class Gang:
             },
             "spec": {"completions": 2, "suspend": suspend, "template": {"spec": {"affinity": {"nodeAffinity": required}}}},
         }  # fmt: skip
-        self.mirror.replace("gpujobs", [{"metadata": JOB, "spec": {}}], "7")
-        self.mirror.replace("jobs", [child], "7")
+        self.cache.replace("gpujobs", [{"metadata": JOB, "spec": {}}], "7")
+        self.cache.replace("jobs", [child], "7")
         owners = {"ownerReferences": child["metadata"]["ownerReferences"]}
-        self.mirror.replace("services", [{"metadata": {"name": CHILD, "namespace": "team", "uid": "s"} | owners}], "7")
+        self.cache.replace("services", [{"metadata": {"name": CHILD, "namespace": "team", "uid": "s"} | owners}], "7")
 
     def pods(self, *nodes: str) -> None:
         """Its pods, each on a node, or refused by the scheduler where that is empty."""
@@ -76,8 +76,8 @@ class Gang:
             }
             for number, node in enumerate(nodes)
         ]  # fmt: skip
-        self.mirror.replace("pods", found, "7")
-        self.work.book.take(self.mirror.take_changes())
+        self.cache.replace("pods", found, "7")
+        self.work.index.take(self.cache.take_changes())
 
     def report(self, job: JobRecord, status: Any, *, moved: bool = False) -> None:
         self.written.append(status)

@@ -10,8 +10,8 @@ from builders import ANY_IMAGES, H100, node
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.index.cluster_index import ClusterIndex
-from gpujob.fleet.assembly.quotas_promised import quotas_promised
-from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.assembly.quotas_reserved import quotas_reserved
+from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.policy.resource_quota import quotas_of, read_quota
 from gpujob.status.attempts.ownership import is_child, is_stray
@@ -82,10 +82,10 @@ OURS = [
 @pytest.mark.parametrize(("raw", "status"), STRANGERS)
 def test_a_stranger_neither_tells_of_a_job_nor_holds_gpus(raw: Any, status: Any) -> None:
     assert not is_child(read_child(raw), read_job(gpujob(**status)))
-    book = book_of(gpujob(**status), raw)
-    assert (book.child("u"), book.children_of("u")) == (None, [])
-    assert list(book.children()) == []
-    assert book.fleet().pools[0].free == 8
+    index = book_of(gpujob(**status), raw)
+    assert (index.child("u"), index.children_of("u")) == (None, [])
+    assert list(index.children()) == []
+    assert index.fleet().pools[0].free == 8
 
 
 @pytest.mark.parametrize(("raw", "status", "stray"), [
@@ -99,14 +99,14 @@ def test_a_job_under_the_name_of_a_child_that_is_none_is_a_stray(raw: Any, statu
 
 @pytest.mark.parametrize(("raw", "status"), OURS)
 def test_what_the_operator_made_is_a_child(raw: Any, status: Any) -> None:
-    book = book_of(gpujob(**status), raw)
-    assert [each.uid for each in book.children_of("u")] == [raw["metadata"]["uid"]]
-    assert book.fleet().pools[0].free == 0
+    index = book_of(gpujob(**status), raw)
+    assert [each.uid for each in index.children_of("u")] == [raw["metadata"]["uid"]]
+    assert index.fleet().pools[0].free == 0
 
 
 def test_a_child_beside_a_stranger_is_the_child() -> None:
-    book = book_of(gpujob(**RECORDED), child(99, uid="d"), child())
-    found = book.child("u")
+    index = book_of(gpujob(**RECORDED), child(99, uid="d"), child())
+    found = index.child("u")
     assert found is not None
     assert found.uid == "c"
 
@@ -117,19 +117,19 @@ def test_the_number_of_an_attempt_is_that_of_its_name() -> None:
 
 
 def test_what_a_child_holds_follows_its_gpujob() -> None:
-    book = book_of(None, child())
-    assert book.fleet().pools[0].free == 8
-    book.mirror.apply("gpujobs", "ADDED", gpujob(**RECORDED))
-    book.take(book.mirror.take_changes())
-    assert book.fleet().pools[0].free == 0
-    book.mirror.apply("gpujobs", "DELETED", gpujob(**RECORDED))
-    book.take(book.mirror.take_changes())
-    assert book.fleet().pools[0].free == 8
+    index = book_of(None, child())
+    assert index.fleet().pools[0].free == 8
+    index.cache.apply("gpujobs", "ADDED", gpujob(**RECORDED))
+    index.take(index.cache.take_changes())
+    assert index.fleet().pools[0].free == 0
+    index.cache.apply("gpujobs", "DELETED", gpujob(**RECORDED))
+    index.take(index.cache.take_changes())
+    assert index.fleet().pools[0].free == 8
 
 
 def test_a_child_that_is_deleted_and_held_by_a_finalizer_holds_no_gpus() -> None:
-    book = book_of(gpujob(**RECORDED), child(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["team/mine"]))
-    assert book.fleet().pools[0].free == 8
+    index = book_of(gpujob(**RECORDED), child(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["team/mine"]))
+    assert index.fleet().pools[0].free == 8
 
 
 def test_a_suspended_child_holds_no_more_than_was_decided() -> None:
@@ -143,33 +143,33 @@ def test_a_suspended_child_holds_no_more_than_was_decided() -> None:
 
 
 def test_pods_of_other_namespaces_tell_nothing_of_a_job() -> None:
-    book = book_of(gpujob(**RECORDED), child())
-    one = book.child("u")
+    index = book_of(gpujob(**RECORDED), child())
+    one = index.child("u")
     assert one is not None
-    book.mirror.replace("pods", [pod("c", name="q", namespace="another"), pod("d"), pod("c", name="r")], "9")
-    book.take(book.mirror.take_changes())
-    assert [each.name for each in book.pods(one)] == ["r"]
+    index.cache.replace("pods", [pod("c", name="q", namespace="another"), pod("d"), pod("c", name="r")], "9")
+    index.take(index.cache.take_changes())
+    assert [each.name for each in index.pods(one)] == ["r"]
 
 
 @pytest.mark.parametrize(("namespace", "left"), [("team", 8), ("another", 0)])
 def test_a_pod_of_another_namespace_keeps_no_promise_of_a_quota(namespace: str, left: int) -> None:
     hard = {"requests.nvidia.com/gpu": "8"}
     quota = read_quota({"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"hard": hard, "used": {}}})
-    promise = Promise("u", "n1", "nvidia.com/gpu", 8, Resources(), 1, "team")
+    reservation = PodReservation("u", "n1", "nvidia.com/gpu", 8, Resources(), 1, "team")
     there = read_pod_record(pod("c", namespace=namespace)).use
-    after = quotas_promised(quotas_of([("team", quota)]), [promise], [there], {})
+    after = quotas_reserved(quotas_of([("team", quota)]), [reservation], [there], {})
     assert after["team"][0].left["requests.nvidia.com/gpu"] == left
 
 
 def book_of(job: Any, *children: Any) -> ClusterIndex:
-    """A book of one node with 8 GPUs, a GPUJob and what says that it is a child of it."""
-    mirror = ObjectCache(mirrored("gpujob-runner-x"))
-    for kind in mirror.kinds:
-        mirror.replace(kind, [], "1")
+    """A index of one node with 8 GPUs, a GPUJob and what says that it is a child of it."""
+    cache = ObjectCache(mirrored("gpujob-runner-x"))
+    for kind in cache.kinds:
+        cache.replace(kind, [], "1")
     raw = node("n1", H100)
-    mirror.replace("nodes", [raw | {"metadata": raw["metadata"] | {"uid": "n", "resourceVersion": "2"}}], "2")
-    mirror.replace("gpujobs", [job] if job else [], "2")
-    mirror.replace("jobs", list(children), "3")
-    book = ClusterIndex(mirror, ANY_IMAGES)
-    book.take(mirror.take_changes())
-    return book
+    cache.replace("nodes", [raw | {"metadata": raw["metadata"] | {"uid": "n", "resourceVersion": "2"}}], "2")
+    cache.replace("gpujobs", [job] if job else [], "2")
+    cache.replace("jobs", list(children), "3")
+    index = ClusterIndex(cache, ANY_IMAGES)
+    index.take(cache.take_changes())
+    return index

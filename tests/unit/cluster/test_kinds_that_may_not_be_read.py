@@ -20,7 +20,7 @@ from gpujob.cluster.client.outage_gate import OutageGate
 from gpujob.cluster.client.paths import Resource
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.work_queue import ControllerState
-from gpujob.fleet.assembly.usage import promises_of
+from gpujob.fleet.assembly.usage import reservations_of
 from gpujob.fleet.kubernetes.objects import Resources
 
 QUOTAS = Kind("resourcequotas", Resource("", "v1", "resourcequotas"), optional=True)
@@ -36,13 +36,13 @@ class Clock:
 
 
 def follower(kind: Kind) -> tuple[Reflector, ObjectCache, list[float]]:
-    mirror, health, slept = ObjectCache([kind]), WatchHealth([kind.key]), list[float]()
+    cache, health, slept = ObjectCache([kind]), WatchHealth([kind.key]), list[float]()
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
     client: Any = None
-    return Reflector(client, kind, mirror, health, Timings(), sleep, lambda: 1.0), mirror, slept
+    return Reflector(client, kind, cache, health, Timings(), sleep, lambda: 1.0), cache, slept
 
 
 def test_what_the_operator_can_work_without() -> None:
@@ -52,33 +52,33 @@ def test_what_the_operator_can_work_without() -> None:
 
 
 async def test_an_optional_kind_that_may_not_be_read_is_unknown_and_stops_nothing() -> None:
-    it, mirror, slept = follower(QUOTAS)
+    it, cache, slept = follower(QUOTAS)
     for _ in range(REFUSED_TRIES - 1):
         await it.recover(Forbidden(403, "Forbidden", "no"))
-    assert not mirror.complete, "a server that starts refuses for a moment"
+    assert not cache.complete, "a server that starts refuses for a moment"
     await it.recover(Forbidden(403, "Forbidden", "no"))
-    assert (mirror.complete, mirror.unread) == (True, {"resourcequotas": "403 Forbidden: no"})
+    assert (cache.complete, cache.unread) == (True, {"resourcequotas": "403 Forbidden: no"})
     assert slept[-1] == Timings().absent
     gate = OutageGate(Clock())
-    assert hindrances(mirror, it.health, gate) == []
-    assert unknowns(mirror) == ["resourcequotas is unknown, it may not be read: 403 Forbidden: no"]
-    version = mirror.version("resourcequotas")
-    mirror.replace("resourcequotas", [], "7")
-    assert (mirror.unread, mirror.version("resourcequotas") > version) == ({}, True)
+    assert hindrances(cache, it.health, gate) == []
+    assert unknowns(cache) == ["resourcequotas is unknown, it may not be read: 403 Forbidden: no"]
+    version = cache.version("resourcequotas")
+    cache.replace("resourcequotas", [], "7")
+    assert (cache.unread, cache.version("resourcequotas") > version) == ({}, True)
 
 
 @pytest.mark.parametrize("error", [Forbidden(403, "Forbidden", "no"), Unauthorized(401, "Unauthorized", "no")])
 async def test_a_kind_that_is_needed_and_may_not_be_read_is_no_readiness(error: ApiError) -> None:
-    it, mirror, _ = follower(NODES)
+    it, cache, _ = follower(NODES)
     for _ in range(2 * REFUSED_TRIES):
         await it.recover(error)
-    assert (mirror.complete, mirror.unread) == (False, {})
+    assert (cache.complete, cache.unread) == (False, {})
     gate = OutageGate(Clock())
-    assert hindrances(mirror, it.health, gate) == [f"nodes may not be read: {error}"]
+    assert hindrances(cache, it.health, gate) == [f"nodes may not be read: {error}"]
     it.heard()
-    assert hindrances(mirror, it.health, gate) == ["nodes is not listed yet"]
-    mirror.replace("nodes", [], "7")
-    assert hindrances(mirror, it.health, gate) == []
+    assert hindrances(cache, it.health, gate) == ["nodes is not listed yet"]
+    cache.replace("nodes", [], "7")
+    assert hindrances(cache, it.health, gate) == []
 
 
 async def test_a_401_without_end_is_an_error_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,17 +92,17 @@ async def test_a_401_without_end_is_an_error_in_the_log(capsys: pytest.CaptureFi
 
 def test_an_outage_is_no_readiness_after_half_a_minute() -> None:
     clock = Clock()
-    gate, mirror, health = OutageGate(clock), ObjectCache([NODES]), WatchHealth(["nodes"])
-    mirror.replace("nodes", [], "7")
+    gate, cache, health = OutageGate(clock), ObjectCache([NODES]), WatchHealth(["nodes"])
+    cache.replace("nodes", [], "7")
     gate.note(0)
     clock.now += 29.0
-    assert hindrances(mirror, health, gate) == []
+    assert hindrances(cache, health, gate) == []
     clock.now += 1.0
-    assert hindrances(mirror, health, gate) == ["no good answer of the API server for 30 s, the last: unreachable"]
+    assert hindrances(cache, health, gate) == ["no good answer of the API server for 30 s, the last: unreachable"]
     gate.note(401)
-    assert hindrances(mirror, health, gate) == ["no good answer of the API server for 30 s, the last: HTTP 401"]
+    assert hindrances(cache, health, gate) == ["no good answer of the API server for 30 s, the last: HTTP 401"]
     gate.note(200)
-    assert (hindrances(mirror, health, gate), gate.seconds()) == ([], 0.0)
+    assert (hindrances(cache, health, gate), gate.seconds()) == ([], 0.0)
 
 
 async def test_liveness_is_that_the_loop_turns() -> None:
@@ -126,17 +126,17 @@ class Cluster:
     """An index of two nodes."""
 
     def __init__(self) -> None:
-        self.mirror = ObjectCache(mirrored("gpujob-runner-x"))
-        for kind in self.mirror.kinds:
-            self.mirror.replace(kind, [], "1")
-        self.index = ClusterIndex(self.mirror, ANY_IMAGES, Clock())
+        self.cache = ObjectCache(mirrored("gpujob-runner-x"))
+        for kind in self.cache.kinds:
+            self.cache.replace(kind, [], "1")
+        self.index = ClusterIndex(self.cache, ANY_IMAGES, Clock())
         for number, name in enumerate(("bad", "good")):
             raw = node(name, H100)
             raw["metadata"] |= {"uid": name, "resourceVersion": str(number + 2)}
-            self.mirror.apply("nodes", "ADDED", raw)
+            self.cache.apply("nodes", "ADDED", raw)
 
     def nodes(self) -> list[str]:
-        self.index.take(self.mirror.take_changes())
+        self.index.take(self.cache.take_changes())
         return sorted(each.name for pool in self.index.fleet().pools for each in pool.nodes)
 
 
@@ -171,7 +171,7 @@ def test_one_object_of_any_kind_on_which_the_index_fails_stops_no_other(
         taken.append(key[1] if held is not None else f"without {key[1]}")
 
     objects = {("ns", "bad"): object(), ("ns", "good"): object()}
-    monkeypatch.setattr(cluster.mirror, "objects", lambda _: objects)
+    monkeypatch.setattr(cluster.cache, "objects", lambda _: objects)
     cluster.index._each(kind, {kind: sorted(objects)}, take)
     assert taken == ["without bad", "good"]
     assert cluster.index.set_aside == {kind: 1}
@@ -180,8 +180,8 @@ def test_one_object_of_any_kind_on_which_the_index_fails_stops_no_other(
 def test_without_the_claims_no_device_of_dra_is_offered_and_other_nodes_stay() -> None:
     cluster = Cluster()
     assert cluster.nodes() == ["bad", "good"]
-    cluster.mirror.unknown("resourceclaims", "403 Forbidden: no")
-    cluster.mirror.unknown("persistentvolumeclaims", "403 Forbidden: no")
+    cluster.cache.unknown("resourceclaims", "403 Forbidden: no")
+    cluster.cache.unknown("persistentvolumeclaims", "403 Forbidden: no")
     assert cluster.nodes() == ["bad", "good"]
     volumes = cluster.index.fleet().volumes
     assert not volumes.knows("team"), "a claim that is not known may be there"
@@ -191,12 +191,12 @@ def test_who_only_looks_at_the_fleet_leaves_what_placements_under_way_will_take(
     """/metrics and the pools that are published ask without knowing the placements under way."""
     cluster = Cluster()
     cluster.nodes()
-    promise = promises_of("j", 1, "team", ("good",), "p", "nvidia.com/gpu", 8, Resources())
+    reservation = reservations_of("j", 1, "team", ("good",), "p", "nvidia.com/gpu", 8, Resources())
     free = lambda fleet: sum(pool.free for pool in fleet.pools)  # noqa: E731
     before = free(cluster.index.fleet(()))
     work = ControllerState(cluster.index)
-    work.promised["j"] = promise
+    work.reserved["j"] = reservation
     assert free(cluster.index.fleet()) == before - 8
     assert free(cluster.index.fleet()) == before - 8
-    del work.promised["j"]
+    del work.reserved["j"]
     assert free(cluster.index.fleet()) == before, "a placement that has ended takes nothing, decision or not"

@@ -34,39 +34,39 @@ def of(raw: Object) -> dict[str, Any]:
 
 
 class Cluster:
-    """A book of one node, and what becomes of a job there."""
+    """A index of one node, and what becomes of a job there."""
 
     def __init__(self) -> None:
-        self.clock, self.mirror = Clock(), ObjectCache(mirrored("gpujob-runner-x"))
-        for kind in self.mirror.kinds:
-            self.mirror.replace(kind, [], "1")
-        self.book = ClusterIndex(self.mirror, ANY_IMAGES, self.clock)
+        self.clock, self.cache = Clock(), ObjectCache(mirrored("gpujob-runner-x"))
+        for kind in self.cache.kinds:
+            self.cache.replace(kind, [], "1")
+        self.index = ClusterIndex(self.cache, ANY_IMAGES, self.clock)
         self.write(versioned(node("n1", H100), 2))
 
     def write(self, raw: Object) -> None:
-        self.mirror.apply("nodes", "MODIFIED" if self.mirror.objects("nodes") else "ADDED", raw)
-        self.book.take(self.mirror.take_changes())
+        self.cache.apply("nodes", "MODIFIED" if self.cache.objects("nodes") else "ADDED", raw)
+        self.index.take(self.cache.take_changes())
 
     def decided(self, at: float) -> Decision:
         self.clock.now = at
-        self.book.fleet_version()
-        return decide(demand(gpuMemory="40G"), self.book.fleet(), self.book.catalog)
+        self.index.fleet_version()
+        return decide(demand(gpuMemory="40G"), self.index.fleet(), self.index.catalog)
 
 
 def test_a_job_is_placed_while_labels_are_gone_and_no_longer_after_five_minutes() -> None:
     cluster = Cluster()
     assert cluster.decided(-1.0).verdict is Verdict.PLACED
-    version = cluster.book.fleet_version()
+    version = cluster.index.fleet_version()
     cluster.write(versioned(of(node("n1", H100)), 3))
     early = cluster.decided(30.0)
     assert (early.verdict, early.choice and early.choice.nodes) == (Verdict.PLACED, ("n1",))
     assert Reason.LABELS_GONE in {doubt.reason for doubt in early.candidates[0].doubts}
-    assert cluster.book.fleet_version() > version
-    version = cluster.book.fleet_version()
+    assert cluster.index.fleet_version() > version
+    version = cluster.index.fleet_version()
     late = cluster.decided(400.0)
     assert late.verdict is Verdict.MISCONFIGURED
     assert Reason.MEM_UNKNOWN in {reason.reason for reason in late.candidates[0].reasons}
-    assert cluster.book.fleet_version() != version, "waiting jobs are decided again"
+    assert cluster.index.fleet_version() != version, "waiting jobs are decided again"
 
 
 def test_facts_of_a_node_that_was_made_again_are_dropped_at_once() -> None:

@@ -43,7 +43,7 @@ class Queue:
             self.put(uid, job_status.refused(read(uid), with_free(7), NOW))
 
     def put(self, uid: str, status: dict[str, Any]) -> None:
-        self.work.book.jobs[uid] = read(uid, **status)
+        self.work.index.jobs[uid] = read(uid, **status)
         self.work.queue.add(uid)
 
     def report(self, job: JobRecord, status: Any, *, moved: bool = False) -> None:
@@ -52,7 +52,7 @@ class Queue:
 
     def decided(self, found: Decision) -> None:
         """A decision about all jobs, then the end of the round."""
-        for job in list(self.work.book.jobs.values()):
+        for job in list(self.work.index.jobs.values()):
             self.retelling.report(job, job_status.refused(job, found, NOW))
         self.retelling.write_due()
 

@@ -28,14 +28,14 @@ def job(namespace: str, name: str, version: int) -> dict[str, Any]:
 
 
 def both() -> ObjectCache:
-    mirror = ObjectCache([A, B])
-    mirror.replace(A.scope, [job("a", "x", 1)], "10")
-    mirror.replace(B.scope, [job("b", "x", 2)], "10")
-    return mirror
+    cache = ObjectCache([A, B])
+    cache.replace(A.scope, [job("a", "x", 1)], "10")
+    cache.replace(B.scope, [job("b", "x", 2)], "10")
+    return cache
 
 
-def names(mirror: ObjectCache) -> set[tuple[str, str]]:
-    return set(mirror.objects("jobs"))
+def names(cache: ObjectCache) -> set[tuple[str, str]]:
+    return set(cache.objects("jobs"))
 
 
 def test_each_namespace_has_a_path_of_its_own() -> None:
@@ -44,50 +44,50 @@ def test_each_namespace_has_a_path_of_its_own() -> None:
 
 
 def test_the_cache_is_complete_when_every_namespace_was_listed() -> None:
-    mirror = ObjectCache([A, B])
-    mirror.replace(A.scope, [], "10")
-    assert not mirror.complete
-    mirror.replace(B.scope, [], "10")
-    assert mirror.complete
+    cache = ObjectCache([A, B])
+    cache.replace(A.scope, [], "10")
+    assert not cache.complete
+    cache.replace(B.scope, [], "10")
+    assert cache.complete
 
 
 def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
-    mirror = both()
-    assert names(mirror) == {("a", "x"), ("b", "x")}
-    assert mirror.take_changes() == {"jobs": {("a", "x"), ("b", "x")}}
-    before = mirror.version("jobs")
-    mirror.replace(A.scope, [job("a", "y", 30)], "40")
-    assert names(mirror) == {("a", "y"), ("b", "x")}
-    assert mirror.take_changes() == {"jobs": {("a", "x"), ("a", "y")}}
-    assert mirror.version("jobs") > before
+    cache = both()
+    assert names(cache) == {("a", "x"), ("b", "x")}
+    assert cache.take_changes() == {"jobs": {("a", "x"), ("b", "x")}}
+    before = cache.version("jobs")
+    cache.replace(A.scope, [job("a", "y", 30)], "40")
+    assert names(cache) == {("a", "y"), ("b", "x")}
+    assert cache.take_changes() == {"jobs": {("a", "x"), ("a", "y")}}
+    assert cache.version("jobs") > before
 
 
 def test_the_versions_of_one_namespace_say_nothing_of_an_own_write_in_another() -> None:
-    mirror = both()
-    mirror.bookmark(A.scope, "1000")
-    mirror.note_written("jobs", job("b", "mine", 500))
-    assert ("b", "mine") in names(mirror)
-    mirror.note_written("jobs", job("a", "late", 500))
-    assert ("a", "late") not in names(mirror)
-    mirror.note_deleted("jobs", "b", "mine", "b-mine")
-    assert names(mirror) == {("a", "x"), ("b", "x")}
+    cache = both()
+    cache.bookmark(A.scope, "1000")
+    cache.note_written("jobs", job("b", "mine", 500))
+    assert ("b", "mine") in names(cache)
+    cache.note_written("jobs", job("a", "late", 500))
+    assert ("a", "late") not in names(cache)
+    cache.note_deleted("jobs", "b", "mine", "b-mine")
+    assert names(cache) == {("a", "x"), ("b", "x")}
 
 
 def test_what_is_not_followed_is_told() -> None:
-    mirror = both()
-    assert [mirror.follows("jobs", namespace) for namespace in ("a", "b", "c")] == [True, True, False]
+    cache = both()
+    assert [cache.follows("jobs", namespace) for namespace in ("a", "b", "c")] == [True, True, False]
     whole = ObjectCache([Kind("jobs", JOBS)])
     assert whole.follows("jobs", "c")
     assert not whole.follows("pods", "c")
 
 
 def test_an_optional_kind_that_one_namespace_hides_is_unknown() -> None:
-    mirror = both()
-    assert mirror.unknown(B.scope, "no right")
-    assert mirror.unread == {"jobs": "no right"}
-    assert names(mirror) == {("a", "x")}
-    mirror.replace(B.scope, [job("b", "x", 50)], "60")
-    assert mirror.unread == {}
+    cache = both()
+    assert cache.unknown(B.scope, "no right")
+    assert cache.unread == {"jobs": "no right"}
+    assert names(cache) == {("a", "x")}
+    cache.replace(B.scope, [job("b", "x", 50)], "60")
+    assert cache.unread == {}
 
 
 def test_the_fleet_is_followed_everywhere_and_jobs_in_their_namespaces() -> None:

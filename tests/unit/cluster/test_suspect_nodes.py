@@ -19,19 +19,19 @@ class Cluster:
     """Two equal nodes, a and b."""
 
     def __init__(self) -> None:
-        self.seconds, self.version, self.mirror = 0.0, 1, ObjectCache(mirrored("gpujob-runner-x"))
-        for kind in self.mirror.kinds:
-            self.mirror.replace(kind, [], "1")
+        self.seconds, self.version, self.cache = 0.0, 1, ObjectCache(mirrored("gpujob-runner-x"))
+        for kind in self.cache.kinds:
+            self.cache.replace(kind, [], "1")
         wall = lambda: BEGAN + timedelta(seconds=self.seconds)  # noqa: E731
-        self.book = ClusterIndex(self.mirror, ANY_IMAGES, lambda: self.seconds, wall)
+        self.index = ClusterIndex(self.cache, ANY_IMAGES, lambda: self.seconds, wall)
         for name in ("a", "b"):
             self.write("nodes", "ADDED", node(name, H100))
 
     def write(self, kind: str, event: str, raw: Any) -> None:
         self.version += 1
         metadata = {"uid": f"u-{raw['metadata']['name']}", **raw["metadata"], "resourceVersion": str(self.version)}
-        self.mirror.apply(kind, event, {**raw, "metadata": metadata})
-        self.book.take(self.mirror.take_changes())
+        self.cache.apply(kind, event, {**raw, "metadata": metadata})
+        self.index.take(self.cache.take_changes())
 
     def fails(self, name: str, on: str, event: str = "ADDED") -> None:
         entry = {"name": on, "until": "2026-01-01T12:00:00Z", "attempt": 1, "reason": "NodeLost"}
@@ -40,8 +40,8 @@ class Cluster:
         self.write("gpujobs", event, job)
 
     def takes(self) -> tuple[str, ...]:
-        self.book.fleet_version()
-        choice = decide(demand(gpusPerNode=8), self.book.fleet(), self.book.catalog).choice
+        self.index.fleet_version()
+        choice = decide(demand(gpusPerNode=8), self.index.fleet(), self.index.catalog).choice
         return choice.nodes if choice else ()
 
 
@@ -50,15 +50,15 @@ def test_two_jobs_that_failed_there_make_it_the_last_choice_for_an_hour_at_most(
     assert cluster.takes() == ("a",)
     cluster.fails("one", "a")
     assert cluster.takes() == ("a",)
-    version = cluster.book.fleet_version()
+    version = cluster.index.fleet_version()
     cluster.fails("two", "a")
-    assert cluster.book.fleet_version() != version
+    assert cluster.index.fleet_version() != version
     assert cluster.takes() == ("b",)
     cluster.seconds = 1400.0
     assert cluster.takes() == ("b",)
-    version = cluster.book.fleet_version()
+    version = cluster.index.fleet_version()
     cluster.seconds = 1600.0
-    assert cluster.book.fleet_version() != version, "waiting jobs are decided again"
+    assert cluster.index.fleet_version() != version, "waiting jobs are decided again"
     assert cluster.takes() == ("a",)
 
 

@@ -88,7 +88,7 @@ class World:
     slept: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.mirror = ObjectCache([self.kind])
+        self.cache = ObjectCache([self.kind])
         self.health = WatchHealth(["pods"])
         self.at_rest = False
 
@@ -107,7 +107,7 @@ class World:
 
     @property
     def names(self) -> set[str]:
-        return {name for _, name in self.mirror.objects("pods")}
+        return {name for _, name in self.cache.objects("pods")}
 
     def versions_asked(self) -> list[str]:
         return [request.query["resourceVersion"] for request in self.asked if "watch" in request.query]
@@ -122,7 +122,7 @@ class World:
                 follower = keep_mirrored(
                     client,
                     self.kind,
-                    self.mirror,
+                    self.cache,
                     self.health,
                     timings=self.timings,
                     sleep=self.sleep,
@@ -168,7 +168,7 @@ async def test_a_paged_list_then_a_watch_from_its_version() -> None:
 async def test_listed_objects_have_the_kind_that_lists_leave_out() -> None:
     world = World([page(10, pod("a", 1))], [])
     await world.until_at_rest()
-    held = world.mirror.objects("pods")[("ns", "a")]
+    held = world.cache.objects("pods")[("ns", "a")]
     assert (held["apiVersion"], held["kind"]) == ("v1", "Pod")
 
 
@@ -177,7 +177,7 @@ async def test_events_are_applied_and_the_next_watch_goes_on_behind_the_last_of_
     world = World([page(10, pod("a", 1))], [stream(events)])
     await world.until_at_rest()
     assert world.names == {"a"}
-    assert world.mirror.objects("pods")[("ns", "a")]["spec"] == {"gpus": 8}
+    assert world.cache.objects("pods")[("ns", "a")]["spec"] == {"gpus": 8}
     assert world.versions_asked() == ["10", "13"]
     assert world.health.relists["pods"] == 1
     assert world.slept == []
@@ -194,7 +194,7 @@ async def test_a_bookmark_moves_the_place_to_go_on_from() -> None:
     world = World([page(10)], [stream(bookmark(50))])
     await world.until_at_rest()
     assert world.versions_asked() == ["10", "50"]
-    assert world.mirror.take_changes() == {}
+    assert world.cache.take_changes() == {}
 
 
 @pytest.mark.parametrize("gone", [refuses(410), stream(error(410))], ids=["as an answer", "in the stream"])
@@ -263,7 +263,7 @@ async def test_an_object_that_slim_cannot_digest_stops_no_other() -> None:
     world = World([page(10, pod("worse", 1), pod("a", 2, gpus=1))], [stream(lines)], kind=replace(PODS, slim=slim))
     await world.until_at_rest()
     assert world.names == {"a", "b"}
-    assert set(world.mirror.refused("pods")) == {("ns", "worse"), ("ns", "odd")}
+    assert set(world.cache.refused("pods")) == {("ns", "worse"), ("ns", "odd")}
     assert world.health.relists["pods"] == 1
 
 
@@ -288,7 +288,7 @@ async def test_a_server_that_ends_each_watch_at_once_is_not_hammered() -> None:
 async def test_a_list_that_fails_is_tried_again_and_nothing_is_complete_before() -> None:
     world = World([refuses(404), refuses(403), page(10, pod("a", 1))], [])
     await world.until_at_rest()
-    assert world.mirror.complete
+    assert world.cache.complete
     assert len(world.slept) == 2
 
 
@@ -314,9 +314,9 @@ def follower(chance: float = 1.0) -> Reflector:
     async def never(_: float) -> None:
         raise AssertionError
 
-    mirror, health = ObjectCache([PODS]), WatchHealth(["pods"])
+    cache, health = ObjectCache([PODS]), WatchHealth(["pods"])
     client = ApiClient(Connection("http://x"))
-    return Reflector(client, PODS, mirror, health, Timings(), never, lambda: chance)
+    return Reflector(client, PODS, cache, health, Timings(), never, lambda: chance)
 
 
 def test_pauses_grow_from_half_a_second_to_a_quarter_of_a_minute() -> None:
@@ -433,7 +433,7 @@ async def test_a_kind_that_the_server_lacks_has_no_objects_and_is_asked_for_now_
     sleep = world.sleep
 
     async def look(seconds: float) -> None:
-        seen.append((world.mirror.complete, world.names))
+        seen.append((world.cache.complete, world.names))
         await sleep(seconds)
 
     world.sleep = look  # type: ignore[method-assign]

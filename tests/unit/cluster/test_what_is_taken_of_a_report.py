@@ -35,9 +35,9 @@ class Reading:
         self.seconds, self.answer, self.on_host_network = 0.0, b"", False
         self.asked: list[int] = []
         self.meanwhile: Callable[[], None] = lambda: None
-        mirror = ObjectCache(mirrored("gpujob-runner-x"))
+        cache = ObjectCache(mirrored("gpujob-runner-x"))
         wall = lambda: NOW + timedelta(seconds=self.seconds)  # noqa: E731
-        self.work = ControllerState(ClusterIndex(mirror, load_catalog()), clock=lambda: self.seconds, wall=wall)
+        self.work = ControllerState(ClusterIndex(cache, load_catalog()), clock=lambda: self.seconds, wall=wall)
         self.scraper = Scraper(self.work, lambda: True, "gpujob-system")
         metadata = {"name": name, "namespace": "team", "uid": "u"}
         self.document = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": metadata, "spec": {}}
@@ -48,9 +48,9 @@ class Reading:
     def attempt(self, number: int) -> None:
         """The attempt of that number, with one pod that runs, and no other."""
         labels = {Label.JOB_UID: "u", Label.ATTEMPT: str(number)}
-        mirror, child = self.work.book.mirror, child_name(self.job.name, "u", number)
-        mirror.replace("gpujobs", [{**self.document, "status": {"attempt": number - 1}}], str(10 * number))
-        mirror.replace("jobs", [_object(child, labels, "GPUJob", "u")], str(10 * number))
+        cache, child = self.work.index.cache, child_name(self.job.name, "u", number)
+        cache.replace("gpujobs", [{**self.document, "status": {"attempt": number - 1}}], str(10 * number))
+        cache.replace("jobs", [_object(child, labels, "GPUJob", "u")], str(10 * number))
         pod = _object(f"{child}-0-x", labels, "Job", child)
         pod["metadata"]["annotations"] = {"batch.kubernetes.io/job-completion-index": "0"}
         pod["spec"] = {
@@ -60,8 +60,8 @@ class Reading:
         }
         running = [{"name": "train", "state": {"running": {}}}]
         pod["status"] = {"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": running}
-        mirror.replace("pods", [pod], str(10 * number))
-        self.work.book.take(mirror.take_changes())
+        cache.replace("pods", [pod], str(10 * number))
+        self.work.index.take(cache.take_changes())
 
     async def fetch(self, session: object, host: object, port: int) -> bytes:
         self.asked.append(port)
@@ -95,10 +95,10 @@ async def test_the_policy_to_add_selects_the_pods_of_a_job_with_a_long_name(monk
     reading = Reading(monkeypatch, LONG)
     for seconds in (0.0, 60.0):
         await reading.read(seconds)
-    (claim,) = reading.work.telemetry["u"].claims
+    (update,) = reading.work.telemetry["u"].updates
     carried = Numbered(read_gpujob(reading.document), 1).labels[Label.JOB]
     assert len(carried) == 63 < len(LONG)
-    assert f"podSelector {{gpujob.dev/job: {carried}}} and" in claim.message
+    assert f"podSelector {{gpujob.dev/job: {carried}}} and" in update.message
 
 
 @pytest.mark.parametrize(("told", "taken"), [(253402300799, NOW.timestamp()), (1, 1.0)])
@@ -157,7 +157,7 @@ async def test_nothing_is_counted_of_what_another_job_or_attempt_reports(
         await reading.read(seconds, answer)
     seen = reading.work.telemetry["u"]
     assert seen.measured is None
-    assert [claim.reason for claim in seen.claims] == [Reason.REPORT_OF_ANOTHER]
+    assert [update.reason for update in seen.updates] == [Reason.REPORT_OF_ANOTHER]
     assert reading.scraper.results == {"ReportOfAnother": 2}
     await reading.read(75.0, report_of("u", 1))
     assert reading.measured.counters == {"steps": 700.0}
@@ -177,10 +177,10 @@ async def test_a_firewall_of_nodes_is_the_remedy_on_their_network(monkeypatch: p
     reading.attempt(1)
     for seconds in (0.0, 60.0):
         await reading.read(seconds)
-    (claim,) = reading.work.telemetry["u"].claims
-    assert claim.reason is Reason.TELEMETRY_BLOCKED
-    assert "firewall" in claim.message
-    assert "NetworkPolicy" not in claim.message
+    (update,) = reading.work.telemetry["u"].updates
+    assert update.reason is Reason.TELEMETRY_BLOCKED
+    assert "firewall" in update.message
+    assert "NetworkPolicy" not in update.message
 
 
 async def test_the_counters_of_a_job_go_back_only_when_its_program_began_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,9 +47,9 @@ class Server:
 
 
 def learner(server: Server) -> tuple[ControllerState, ProfileUpdates]:
-    mirror = ObjectCache(mirrored("gpujob-runner-x"))
-    work = ControllerState(ClusterIndex(mirror, load_catalog()), clock=lambda: 0.0, wall=lambda: NOW)
-    return work, ProfileUpdates(work, Writer(server, mirror, lambda: True, "here"))  # type: ignore[arg-type]
+    cache = ObjectCache(mirrored("gpujob-runner-x"))
+    work = ControllerState(ClusterIndex(cache, load_catalog()), clock=lambda: 0.0, wall=lambda: NOW)
+    return work, ProfileUpdates(work, Writer(server, cache, lambda: True, "here"))  # type: ignore[arg-type]
 
 
 def job(uid: str, **status: Any) -> JobRecord:
@@ -89,7 +89,7 @@ async def test_what_somebody_wrote_meanwhile_is_not_undone() -> None:
     server.held["metadata"] = {**server.held["metadata"], "resourceVersion": "7"}
     with pytest.raises(Conflict):
         await learning.remember(job("b"), child("b"))
-    work.book.mirror.note_written("gpujobprofiles", server.held)
+    work.index.cache.note_written("gpujobprofiles", server.held)
     await learning.remember(job("b"), child("b"))
     assert runs(server) == ["a.1", "b.1"]
 

@@ -16,7 +16,7 @@ class Seen:
     def __init__(self) -> None:
         self.now, self.version = 1000.0, 1
         self.pools: dict[str, Any] = {"found": SimpleNamespace(uid="f", generation=1, admin=None)}
-        self.mirror = SimpleNamespace(complete=True)
+        self.cache = SimpleNamespace(complete=True)
         self.publisher = PoolPublisher(self, None, lambda: True, lambda: self.now)  # type: ignore[arg-type]
 
     def fleet_version(self) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ def look(*jobs: Any, leader: bool = True, telemetry: Any = None, work: Any = Non
     work = work or a_desk(telemetry)
     operator: Any = SimpleNamespace(
         reconciler=SimpleNamespace(work=work),
-        mirror=SimpleNamespace(
+        cache=SimpleNamespace(
             complete=False,
             malformed=Counter(),
             refusals=Counter(),
@@ -52,9 +52,9 @@ def look(*jobs: Any, leader: bool = True, telemetry: Any = None, work: Any = Non
         scraper=SimpleNamespace(results=Counter()),
         crds=SimpleNamespace(counts=dict),
     )
-    book: Any = SimpleNamespace(jobs={job.uid: job for job in jobs}, set_aside=Counter())
+    index: Any = SimpleNamespace(jobs={job.uid: job for job in jobs}, set_aside=Counter())
     client: Any = SimpleNamespace(requests=Counter())
-    return snapshot(operator, book, client)
+    return snapshot(operator, index, client)
 
 
 def test_what_has_not_happened_is_none_for_each_kind() -> None:

@@ -32,14 +32,14 @@ class Round:
 
     def __init__(self, impossible: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.started, self.worded = 1000.0, list[str](), 0
-        self.mirror = ObjectCache(mirrored("gpujob-runner-x"))
+        self.cache = ObjectCache(mirrored("gpujob-runner-x"))
         self.work = ControllerState(
-            ClusterIndex(self.mirror, load_catalog()), clock=lambda: self.now, timings=Timings(hold=0.0)
+            ClusterIndex(self.cache, load_catalog()), clock=lambda: self.now, timings=Timings(hold=0.0)
         )
         self.deciding = SchedulingRound(
             self.work, self, ProfileUpdates(self.work, None), StatusRefresh(self.work, self),  # type: ignore[arg-type]
         )  # fmt: skip
-        self.mirror.replace("nodes", [node("n", H100)], "1")
+        self.cache.replace("nodes", [node("n", H100)], "1")
         self.jobs = {f"u{number:03}": {"gpuMemory": "500Gi"} for number in range(impossible)} | {"u999": {}}
         self.namespaces: dict[str, str] = {}
         self.writes, self.versions, self.statuses = 0, Counter[str](), dict[str, dict[str, Any]]()
@@ -61,8 +61,8 @@ class Round:
             }
             for uid, spec in self.jobs.items()
         ]  # fmt: skip
-        self.mirror.replace("gpujobs", found, str(self.writes))
-        self.work.book.take(self.mirror.take_changes())
+        self.cache.replace("gpujobs", found, str(self.writes))
+        self.work.index.take(self.cache.take_changes())
         self.work.queue |= self.jobs.keys() - set(self.started)
 
     def slowly(self, status: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +145,7 @@ async def test_costly_words_are_seldom_looked_for_again(monkeypatch: pytest.Monk
     began, worded = queue.now, queue.worded
     for number in range(200):
         queue.now += 1
-        queue.mirror.replace("nodes", [node("n", (H100, A100)[number % 2])], f"{number + 2}")
+        queue.cache.replace("nodes", [node("n", (H100, A100)[number % 2])], f"{number + 2}")
         queue.work.decided_at = ()
         if queue.deciding.must_decide():
             await queue.deciding.decide()
@@ -159,7 +159,7 @@ async def test_words_that_are_still_the_same_are_not_made_again(monkeypatch: pyt
     worded = queue.worded
     for number in range(5):
         queue.now += 1000
-        queue.mirror.replace("nodes", [node("n", H100 if number < 3 else A100)], f"{number + 2}")
+        queue.cache.replace("nodes", [node("n", H100 if number < 3 else A100)], f"{number + 2}")
         queue.work.decided_at = ()
         await queue.until_rest()
     # Only another device is news.
@@ -183,7 +183,7 @@ async def test_telling_a_long_queue_looks_at_each_job_a_few_times(monkeypatch: p
 async def test_who_comes_while_words_are_looked_for_waits_for_those_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Round(40, monkeypatch)
     real = job_status.refused
-    monkeypatch.setattr(job_status, "refused", lambda *arguments: (queue.mirror.changed.set(), real(*arguments))[1])
+    monkeypatch.setattr(job_status, "refused", lambda *arguments: (queue.cache.changed.set(), real(*arguments))[1])
     await queue.deciding.decide()
     assert (queue.started, queue.worded) == (["u999"], 1)
     queue.jobs["u998"] = {}

@@ -9,7 +9,7 @@ import pytest
 from builders import A100, H100, L4, MI210, MI300X, Object, fleet, gpupool, node, pod, pool_of
 
 from gpujob.catalog.files.load import load_catalog
-from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.kubernetes.objects import Resources, Taint
 from gpujob.fleet.kubernetes.parse import read_node, read_pod
 from gpujob.fleet.pools.fleet import Fleet
@@ -122,8 +122,8 @@ def test_shares_are_cut_from_what_pods_without_devices_leave() -> None:
     assert (one.share_base.millicores, one.left.pods) == (120_000, 108)
 
 
-def promise(uid: str, attempt: int = 1) -> Promise:
-    return Promise(uid, "n", GPU, 3, Resources(1000, 1024**3, 0, 1), attempt)
+def reservation(uid: str, attempt: int = 1) -> PodReservation:
+    return PodReservation(uid, "n", GPU, 3, Resources(1000, 1024**3, 0, 1), attempt)
 
 
 @pytest.mark.parametrize(("uid", "attempt", "free"), [("u", 1, 5), ("u", 2, 2), ("v", 1, 2)])
@@ -131,15 +131,15 @@ def test_a_promise_counts_until_a_pod_of_its_attempt_is_there(uid: str, attempt:
     bound = pod("p", "n", {GPU: 3})
     bound["metadata"]["labels"] = {Label.JOB_UID: uid, Label.ATTEMPT: str(attempt)}
     nodes, pods = [read_node(node("n", H100))], [read_pod(bound)]
-    assert read_fleet(nodes, pods, load_catalog(), promises=[promise("u")]).pools[0].free == free
+    assert read_fleet(nodes, pods, load_catalog(), reservations=[reservation("u")]).pools[0].free == free
 
 
 @pytest.mark.parametrize(("namespace", "devices"), [("theirs", 3), ("ours", 0)])
 def test_a_pod_that_only_wears_a_job_s_labels_keeps_no_promise(namespace: str, devices: int) -> None:
     stranger = pod("p", "n", {GPU: devices})
     stranger["metadata"] |= {"namespace": namespace, "labels": {Label.JOB_UID: "u", Label.ATTEMPT: "1"}}
-    ours = replace(promise("u"), namespace="ours")
-    found = read_fleet([read_node(node("n", H100))], [read_pod(stranger)], load_catalog(), promises=[ours])
+    ours = replace(reservation("u"), namespace="ours")
+    found = read_fleet([read_node(node("n", H100))], [read_pod(stranger)], load_catalog(), reservations=[ours])
     assert found.pools[0].free == 8 - 3 - devices
 
 

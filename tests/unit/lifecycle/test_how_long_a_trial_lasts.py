@@ -167,7 +167,7 @@ def test_jobs_of_a_profile_that_run_are_known_to_those_that_explore() -> None:
     def job(name: str, profile: str = "llama", **status: Any) -> JobRecord:
         metadata = {"name": name, "namespace": "team", "uid": name}
         made = read_job({"metadata": metadata, "spec": {"profile": profile}, "status": status})
-        work.book.jobs[name] = made
+        work.index.jobs[name] = made
         return made
 
     job("runs", state="Running", jobName="r-1", placement=placement)

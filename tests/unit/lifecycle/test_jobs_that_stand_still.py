@@ -20,7 +20,7 @@ from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.attempts.standstill import Ranks, RankSeen
-from gpujob.status.job.conditions import Claim
+from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.status.job.events import event_of
 from gpujob.status.job.telemetry import SILENT, Telemetry, port_refused
 from gpujob.status.records.objects import ChildRecord, JobRecord
@@ -238,7 +238,9 @@ def test_before_the_first_step() -> None:
 
 
 REFUSED = Telemetry(None, (port_refused("p0", 9466),))
-BLOCKED = Telemetry(None, (Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, "closed"),))
+BLOCKED = Telemetry(
+    None, (ConditionUpdate(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, "closed"),)
+)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def told(*objects: list[Object], **spec: Any) -> list[str]:
     found = fleet(*(each for some in objects for each in some), catalog=ANY_IMAGES)
     decided = decide(demand(**spec), found, ANY_IMAGES)
     assert decided.verdict is Verdict.WAITING
-    return [start.told(start.pool) for start in starts_now(decided, found, ANY_IMAGES)]
+    return [start.sentence(start.pool) for start in starts_now(decided, found, ANY_IMAGES)]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from gpujob.fleet.pools.pricing import PoolPrice
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.request.demand import Demand
-from gpujob.placement.scoring.pool_order import standings
+from gpujob.placement.scoring.pool_order import order_pools
 from gpujob.placement.scoring.score import Aim
 from gpujob.values.vocabulary import Objective
 
@@ -38,8 +38,8 @@ def chosen(asked: Demand, found: Fleet) -> str:
 def test_it_is_worked_out_once_and_again_when_facts_change() -> None:
     two = priced(fleet(node("a", H100), node("b", MI300X)), 1, 2)
     assert chosen(JOB, two) == two.pools[0].name
-    kept = standings(JOB, Aim(Objective.COST), two, load_catalog())
-    assert standings(JOB, Aim(Objective.COST), replace(two), load_catalog()) is kept
+    kept = order_pools(JOB, Aim(Objective.COST), two, load_catalog())
+    assert order_pools(JOB, Aim(Objective.COST), replace(two), load_catalog()) is kept
     dearer = priced(two, 3, 2)
     assert dearer.answers is two.answers
     assert chosen(JOB, dearer) == two.pools[1].name
@@ -48,12 +48,12 @@ def test_it_is_worked_out_once_and_again_when_facts_change() -> None:
 
 def test_it_stays_while_pods_come_and_go() -> None:
     two = priced(fleet(node("a", H100), node("b", MI300X)), 1, 2)
-    kept = standings(JOB, Aim(Objective.COST), two, load_catalog())
+    kept = order_pools(JOB, Aim(Objective.COST), two, load_catalog())
     choice = choose(JOB, two, load_catalog()).choice
     assert choice is not None
     fuller = two.reserve(choice.candidate.pool, 1, choice.needs, choice.nodes)
     assert fuller.pools != two.pools
-    assert standings(JOB, Aim(Objective.COST), fuller, load_catalog()) is kept
+    assert order_pools(JOB, Aim(Objective.COST), fuller, load_catalog()) is kept
 
 
 def test_a_changed_demand_is_what_replace_makes() -> None:

@@ -15,7 +15,7 @@ from gpujob.render.pod import folders
 from gpujob.render.runner import ON_PATH, Runner
 from gpujob.render.runner_files import load_runner
 from gpujob.values.vocabulary import DeviceKind
-from gpujob_runner.preflight import places
+from gpujob_runner.preflight.folders import OURS
 
 
 def pod_of(runner: Runner | None = RUNNER, pool: Any = H100, **spec: Any) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def test_the_preflight_gets_what_the_job_sets_and_what_that_refers_to() -> None:
 
 
 def test_the_caches_that_the_runner_takes_for_the_operators_are_those() -> None:
-    assert places.OURS == folders.CACHES
+    assert OURS == folders.CACHES
     for pool in (H100, MI300X):
         its = variables(pod_of(pool=pool)["containers"][0])
         assert {name for name in its if its[name] and str(its[name]).startswith(f"{folders.HOME}/")} <= folders.CACHES

@@ -59,9 +59,11 @@ def torch(
     (package / "__init__.py").write_text(f"import os, time\n{start}\n{text}")
 
 
-def started(folder: Path, *words: str, python: str = sys.executable, **promise: Any) -> tuple[int, dict[str, Any], str]:
+def started(
+    folder: Path, *words: str, python: str = sys.executable, **expected: Any
+) -> tuple[int, dict[str, Any], str]:
     """Exit code, result and what a preflight printed, run in a folder."""
-    told = {"backend": "ROCm", "vendor": "AMD", "gpus": 1, "command": True, **promise}
+    told = {"backend": "ROCm", "vendor": "AMD", "gpus": 1, "command": True, **expected}
     code = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); from gpujob_runner.preflight import main, nodes; "
         "main.MESSAGE, main.NOTE = 'message', 'note'; "
@@ -120,7 +122,7 @@ def test_a_torch_that_computes_passes_and_is_described(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "made", "promise"),
+    ("reason", "made", "expected"),
     [
         ("ImageBackendMismatch", {}, {"backend": "CUDA", "vendor": "NVIDIA"}),
         ("ImageBroken", {"start": "import libamdhip64"}, {}),
@@ -135,12 +137,12 @@ def test_a_torch_that_computes_passes_and_is_described(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_ends_the_pod_before_the_program(
-    tmp_path: Path, reason: str, made: dict[str, Any], promise: dict[str, Any]
+    tmp_path: Path, reason: str, made: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     torch(tmp_path, **made)
-    code, result, _ = started(tmp_path, **promise)
+    code, result, _ = started(tmp_path, **expected)
     assert (code, [finding["reason"] for finding in result["findings"]]) == (4, [reason])
-    code, again, _ = started(tmp_path, required=False, **promise)
+    code, again, _ = started(tmp_path, required=False, **expected)
     assert (code, again["findings"]) == (0, result["findings"])
 
 

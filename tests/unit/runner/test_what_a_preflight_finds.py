@@ -15,16 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpujob_runner.preflight.expected import Expected, read_expected
+from gpujob_runner.preflight.folders import unwritable
 from gpujob_runner.preflight.nodes import Nodes, look_at_nodes
-from gpujob_runner.preflight.places import unwritable
 from gpujob_runner.preflight.probing import Device, Seen
-from gpujob_runner.preflight.promise import Promise, read_promise
 from gpujob_runner.preflight.refusal import Refusal
 from gpujob_runner.preflight.result import LIMIT, Result, message_of
-from gpujob_runner.preflight.verdict import of_nodes, of_places, of_torch
+from gpujob_runner.preflight.verdict import of_folders, of_nodes, of_torch
 
 GI = 1 << 30
-PROMISED = Promise(backend="ROCm", vendor="AMD", gpus=2, memory=100 * GI)
+EXPECTED = Expected(backend="ROCm", vendor="AMD", gpus=2, memory=100 * GI)
 CARDS = Nodes(cards=("/dev/dri/renderD128", "/dev/dri/renderD129"))
 GOOD = Seen(
     python="3.12.3", torch="2.9.1+rocm7.2", backend="ROCm", number="7.2", import_seconds=3.0, count=2, stage="ended",
@@ -33,8 +33,8 @@ GOOD = Seen(
 DENIED = Nodes(CARDS.cards, denied=(Refusal("/dev/kfd", 0, 109, 0o660, "EACCES"),))
 
 
-def reasons(seen: Seen, promise: Promise = PROMISED, nodes: Nodes = CARDS, **environment: str) -> list[str]:
-    return [finding["reason"] for finding in of_torch(promise, seen, nodes, environment)]
+def reasons(seen: Seen, expected: Expected = EXPECTED, nodes: Nodes = CARDS, **environment: str) -> list[str]:
+    return [finding["reason"] for finding in of_torch(expected, seen, nodes, environment)]
 
 
 def device(index: int = 1, **more: Any) -> list[Device]:
@@ -78,20 +78,20 @@ def test_the_cause_is_told_and_not_what_follows_from_it() -> None:
     assert reasons(none, nodes=DENIED) == ["DevicePermission"]
     assert reasons(none, nodes=Nodes()) == ["DeviceCountMismatch"]
     assert reasons(none, HIP_VISIBLE_DEVICES="") == ["DeviceCountMismatch"]
-    (finding,) = of_torch(PROMISED, none, CARDS, {"HIP_VISIBLE_DEVICES": "7"})
+    (finding,) = of_torch(EXPECTED, none, CARDS, {"HIP_VISIBLE_DEVICES": "7"})
     assert finding["variable"] == "HIP_VISIBLE_DEVICES"
 
 
 def test_a_context_of_the_probe_is_not_held_against_a_device() -> None:
-    tight = replace(PROMISED, memory=191 * GI)
+    tight = replace(EXPECTED, memory=191 * GI)
     assert reasons(GOOD, tight) == []
     assert reasons(replace(GOOD, devices=device(free=189 * GI)), tight) == ["MemBelowRequest"]
 
 
 def test_slices_and_shared_places_are_not_counted() -> None:
     one = replace(GOOD, count=1, devices=GOOD.devices[:1])
-    assert reasons(one, replace(PROMISED, exact=False)) == []
-    (finding,) = of_torch(replace(PROMISED, exact=False, shared=True, memory=191 * GI), replace(
+    assert reasons(one, replace(EXPECTED, exact=False)) == []
+    (finding,) = of_torch(replace(EXPECTED, exact=False, shared=True, memory=191 * GI), replace(
         one, devices=[replace(GOOD.devices[0], free=3 * GI)]
     ), CARDS, {})  # fmt: skip
     assert (finding["reason"], finding["shared"]) == ("MemBelowRequest", True)
@@ -102,7 +102,7 @@ def test_without_torch_the_device_nodes_alone_are_judged() -> None:
     assert reasons(absent) == []
     assert reasons(absent, nodes=DENIED) == ["DevicePermission"]
     assert reasons(absent, nodes=Nodes(CARDS.cards[:1])) == ["DeviceCountMismatch"]
-    assert of_nodes(replace(PROMISED, gpus=0), Nodes()) == []
+    assert of_nodes(replace(EXPECTED, gpus=0), Nodes()) == []
 
 
 def test_nodes_of_a_container_are_opened(tmp_path: Path) -> None:
@@ -151,12 +151,12 @@ def test_folders_take_a_file_and_keep_none(tmp_path: Path) -> None:
 
 
 def test_shared_memory_may_lack_no_more_than_what_is_rounded_off() -> None:
-    promised = Promise(shared_memory=64 * GI)
-    assert of_places(promised, 64 * GI - 4096, []) == []
-    (finding,) = of_places(promised, 64 << 20, [])
+    expected = Expected(shared_memory=64 * GI)
+    assert of_folders(expected, 64 * GI - 4096, []) == []
+    (finding,) = of_folders(expected, 64 << 20, [])
     assert finding == {"reason": "SharedMemoryTooSmall", "size": 64 << 20, "wanted": 64 * GI}
-    assert of_places(Promise(), 0, []) == []
-    assert of_places(promised, None, []) == []
+    assert of_folders(Expected(), 0, []) == []
+    assert of_folders(expected, None, []) == []
 
 
 junk = st.recursive(
@@ -170,9 +170,9 @@ junk = st.recursive(
     st.sampled_from(["backend", "gpus", "memory", "folders", "exact"]), junk
 ).map(json.dumps))  # fmt: skip
 def test_any_promise_is_read(text: str) -> None:
-    promise = read_promise({"GPUJOB_PREFLIGHT": text})
-    assert promise.memory is None or promise.memory > 0
-    assert read_promise({}) == Promise()
+    expected = read_expected({"GPUJOB_PREFLIGHT": text})
+    assert expected.memory is None or expected.memory > 0
+    assert read_expected({}) == Expected()
 
 
 @settings(suppress_health_check=[HealthCheck.data_too_large])  # What is found may be large: that is the point.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.status.observe.child import Observation, observe
 from gpujob.status.records.objects import ChildRecord, PodState
@@ -183,7 +183,7 @@ def test_a_suspended_child_says_who_stopped_it_what_it_holds_and_what_helps(*, r
         "spec.suspend of the GPUJob gives the GPUs back",
     )
     assert observe(paused, [], ran=ran) == told
-    assert paused.promises() == child(2).promises()
+    assert paused.reservations() == child(2).reservations()
     # Pods that are on their way out run until they are gone, and an end is an end.
     assert observe(paused, [pod("a", running()), pod("b", running())], ran=ran).state is R
     raw["status"] = ended("Complete")
@@ -225,8 +225,10 @@ def test_the_training_container_decides_whatever_a_sidecar_does() -> None:
 
 def test_a_child_promises_what_its_pods_will_take_until_it_ends() -> None:
     needs = Resources(4000, 8 * 1024**3, 0, 1)
-    assert child(2).promises() == tuple(Promise("u", name, "nvidia.com/gpu", 2, needs, 1) for name in ("n0", "n1"))
-    assert child(2, **ended("Failed")).promises() == ()
+    assert child(2).reservations() == tuple(
+        PodReservation("u", name, "nvidia.com/gpu", 2, needs, 1) for name in ("n0", "n1")
+    )
+    assert child(2, **ended("Failed")).reservations() == ()
 
 
 def test_a_hint_that_is_no_status_gives_nothing() -> None:

@@ -19,7 +19,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.status import pools
 from gpujob.status.job import events, job_status, status_patch
-from gpujob.status.job.conditions import Claim, merged
+from gpujob.status.job.conditions import ConditionUpdate, merged
 from gpujob.status.job.log_line import transition
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord, JobRecord
@@ -50,7 +50,7 @@ def seen(state: State, reason: Reason, message: str = "so it is", **times: str) 
     return Observation(state, reason, message, **times)
 
 
-def claims(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
+def of_type(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
     return {c["type"]: (c["status"], c["reason"]) for c in status["conditions"]}
 
 
@@ -71,7 +71,7 @@ def valid(status: dict[str, Any]) -> dict[str, Any]:
 def test_a_job_that_is_not_placed(found: Decision, state: str, reason: str, verdict: tuple[str, str]) -> None:
     status = valid(job_status.refused(job(), found, NOW))
     assert (status["state"], status["display"]) == (state, {"reason": reason})
-    assert claims(status) == {
+    assert of_type(status) == {
         "Placed": verdict,
         "Running": ("False", "NotStarted"),
         "Suspended": ("False", "NotSuspended"),
@@ -98,7 +98,7 @@ def test_a_placed_job_says_where_and_for_how_much() -> None:
     told = next(c for c in status["conditions"] if c["type"] == "Placed")
     assert told["message"] == "mi300x-ondemand is the only pool with room at $33.60 an hour"
     assert status["display"] == {"accelerator": "2x8 MI300X", "reason": "Placed"}
-    assert (status["jobName"], status["attempt"], claims(status)["Placed"]) == ("j-1", 1, ("True", "Placed"))
+    assert (status["jobName"], status["attempt"], of_type(status)["Placed"]) == ("j-1", 1, ("True", "Placed"))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_placed_job_says_where_and_for_how_much() -> None:
 )
 def test_conditions_of_a_job_with_a_child(state: State, reason: Reason, wanted: dict[str, tuple[str, str]]) -> None:
     status = valid(job_status.placed(job(), child(PLACED), seen(state, reason, started=NOW), NOW))
-    assert claims(status) == {"Placed": ("True", "Placed"), "PreflightPassed": ("Unknown", "NoInterpreter"), **wanted}
+    assert of_type(status) == {"Placed": ("True", "Placed"), "PreflightPassed": ("Unknown", "NoInterpreter"), **wanted}
     assert status["startTime"] == NOW
 
 
@@ -120,7 +120,7 @@ def test_a_suspended_child_earns_no_second_event_and_its_own_line_in_the_log() -
     running = valid(job_status.placed(job(), child(PLACED), seen(State.RUNNING, Reason.RUNNING, started=NOW), NOW))
     stopped = replace(seen(State.PLACED, Reason.CHILD_SUSPENDED), message="a user suspended it")
     status = valid(job_status.placed(job(**running), child(), stopped, LATER))
-    assert claims(status)["Running"] == ("False", "ChildSuspended")
+    assert of_type(status)["Running"] == ("False", "ChildSuspended")
     assert (status["state"], status["startTime"], status["placement"]) == ("Placed", NOW, running["placement"])
     assert events.event_of(job(**running), status, "here", LATER) is None
     line = transition(running, status)
@@ -131,7 +131,7 @@ def test_a_suspended_child_earns_no_second_event_and_its_own_line_in_the_log() -
 def test_a_plan_says_where_the_job_would_go() -> None:
     status = valid(job_status.planned(job(), PLACED, NOW))
     assert (status["state"], status["placement"]["pool"]) == ("Suspended", "mi300x-ondemand")
-    assert claims(status)["Suspended"] == ("True", "PlanOnly")
+    assert of_type(status)["Suspended"] == ("True", "PlanOnly")
     assert "placement" not in valid(job_status.planned(job(), BUSY, NOW))
 
 
@@ -140,7 +140,7 @@ def test_a_lost_child_is_the_end_and_what_was_known_stays() -> None:
     status = valid(job_status.lost(job(**before), LATER))
     assert (status["state"], status["startTime"], status["completionTime"]) == ("Failed", NOW, LATER)
     assert status["placement"] == before["placement"]
-    assert claims(status)["Failed"] == ("True", "ChildLost")
+    assert of_type(status)["Failed"] == ("True", "ChildLost")
 
 
 def test_what_a_lost_job_has_cost_counts_until_its_loss() -> None:
@@ -169,7 +169,7 @@ def test_a_manifest_that_cannot_be_read() -> None:
         job_status.unreadable(job(attempt=3), Reason.INVALID_SPEC, "spec.nodes: must be a whole number", NOW)
     )
     assert (status["state"], status["attempt"]) == ("Misconfigured", 3)
-    assert claims(status)["Placed"] == ("False", "InvalidSpec")
+    assert of_type(status)["Placed"] == ("False", "InvalidSpec")
 
 
 def test_times_change_with_the_status_of_a_condition_only() -> None:
@@ -182,7 +182,7 @@ def test_times_change_with_the_status_of_a_condition_only() -> None:
 
 def test_conditions_of_others_stay() -> None:
     other = {"type": "Team", "status": "True", "reason": "X", "message": "", "lastTransitionTime": NOW}
-    found = merged([other, "junk"], [Claim(ConditionType.PLACED, True, Reason.PLACED, "x" * 9999)], 2, LATER)  # type: ignore[list-item]
+    found = merged([other, "junk"], [ConditionUpdate(ConditionType.PLACED, True, Reason.PLACED, "x" * 9999)], 2, LATER)  # type: ignore[list-item]
     assert [c["type"] for c in found] == ["Placed", "Team"]
     assert (len(found[0]["message"]), found[0]["observedGeneration"], found[1]) == (4096, 2, other)
 
@@ -261,9 +261,9 @@ def test_what_a_pool_says_of_itself() -> None:
         GPUPoolStatus.model_validate(status)
     mine = told["mine"]
     assert (mine["nodes"], mine["gpus"], mine["pricePerGPUHour"]) == (1, {"total": 8, "free": 8}, "2.00")
-    assert claims(mine) == {"Read": ("True", "Read"), "Overlaps": ("False", "NoOverlap")}
-    assert claims(told["late"]) == {"Read": ("False", "NoPool"), "Overlaps": ("True", "Overlaps")}
-    assert claims(told["unknown-amd-ondemand"]) == {"Read": ("False", "DeviceUnknown")}
+    assert of_type(mine) == {"Read": ("True", "Read"), "Overlaps": ("False", "NoOverlap")}
+    assert of_type(told["late"]) == {"Read": ("False", "NoPool"), "Overlaps": ("True", "Overlaps")}
+    assert of_type(told["unknown-amd-ondemand"]) == {"Read": ("False", "DeviceUnknown")}
     assert mine["display"] == {"price": "2.00"}
     assert "pricePerGPUHour" not in told["unknown-amd-ondemand"]
     assert "display" not in told["unknown-amd-ondemand"]
@@ -282,7 +282,7 @@ def test_a_pool_whose_taint_keeps_every_job_away_says_so() -> None:
     taint = ["team=ml:NoSchedule"]
     found = fleet(node("a", H100, taints=taint), node("b", H100, taints=taint))
     status = pools.status(found.pools[0], found, {}, NOW)
-    assert (status["problem"], claims(status)["Read"]) == ("TaintNotTolerated", ("False", "TaintNotTolerated"))
+    assert (status["problem"], of_type(status)["Read"]) == ("TaintNotTolerated", ("False", "TaintNotTolerated"))
     assert status["conditions"][0]["message"] == (
         "all 2 nodes have taint team=ml:NoSchedule; tolerate it in a GPUPool (spec.tolerations) or remove it"
     )
@@ -307,14 +307,14 @@ def test_an_edit_of_a_discovered_pool_is_told_with_the_remedy_and_so_is_its_end(
     edited = {**written, "accelerator": "A100-80GB"}
     assert [pools.is_edited(pool, *held) for held in ((written, 1), (edited, 2), (written, 3))] == [False, True, False]
     status = pools.status(pool, found, {}, NOW, 2, edited=True)
-    assert claims(status)["Edited"] == ("True", "SpecNotRead")
+    assert of_type(status)["Edited"] == ("True", "SpecNotRead")
     (told,) = (condition["message"] for condition in status["conditions"] if condition["type"] == "Edited")
     assert told == (
         "the operator wrote this GPUPool from its nodes and does not read its spec; set spec.nodeSelector and "
         "remove the label gpujob.dev/discovered to make it yours, or create a GPUPool of your own"
     )
-    assert claims(pools.status(pool, found, status, NOW, 3))["Edited"] == ("False", "SpecAsWritten")
-    assert "Edited" not in claims(pools.status(pool, found, {}, NOW))
+    assert of_type(pools.status(pool, found, status, NOW, 3))["Edited"] == ("False", "SpecAsWritten")
+    assert "Edited" not in of_type(pools.status(pool, found, {}, NOW))
 
 
 EDITS: dict[str, Any] = {
@@ -358,21 +358,21 @@ def test_a_job_that_is_suspended_while_it_runs_was_stopped_and_its_preflight_is_
     running = replace(seen(State.RUNNING, Reason.RUNNING, started=NOW), checked=checked)
     child_ = replace(child(PLACED), preflight=True)
     held = job_status.placed(job(), child_, running, NOW)
-    assert claims(held)["PreflightPassed"] == ("True", "PreflightPassed")
+    assert of_type(held)["PreflightPassed"] == ("True", "PreflightPassed")
     stopping = valid(end_attempt(job(**held), child_, endings.suspension(child_), LATER))
     planned = valid(job_status.planned(job(**stopping), PLACED, LATER))
     for status in (stopping, planned):
         said = {c["type"]: c["message"] for c in status["conditions"]}
         assert said["Suspended"] == "spec.suspend is true: attempt 1 was stopped and nothing new is created"
-        assert claims(status)["PreflightPassed"] == ("Unknown", "PreflightPending")
+        assert of_type(status)["PreflightPassed"] == ("Unknown", "PreflightPending")
     never = job_status.planned(job(), PLACED, NOW)
     assert {c["type"]: c["message"] for c in never["conditions"]}["Suspended"] == (
         "spec.suspend is true: nothing is created"
     )
-    assert "PreflightPassed" not in claims(never)
+    assert "PreflightPassed" not in of_type(never)
 
 
 def test_that_an_image_cannot_run_the_preflight_outlives_a_suspension() -> None:
     held = end_attempt(job(), child(), endings.no_interpreter("no Python"), NOW)
     status = job_status.planned(job(**held), PLACED, LATER)
-    assert claims(status)["PreflightPassed"] == ("Unknown", "NoInterpreter")
+    assert of_type(status)["PreflightPassed"] == ("Unknown", "NoInterpreter")

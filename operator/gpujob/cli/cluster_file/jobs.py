@@ -34,7 +34,7 @@ def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
     from gpujob.status.records.read_objects import read_child
 
     record = read_child(raw)
-    if not is_child(raw) or not record.promises():
+    if not is_child(raw) or not record.reservations():
         return None
     metadata, spec = table(raw, "metadata"), table(raw, "spec")
     pod = table(table(spec, "template"), "spec")

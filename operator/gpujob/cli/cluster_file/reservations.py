@@ -12,11 +12,11 @@ from gpujob.values.untrusted import table
 from gpujob.values.vocabulary import Label
 
 if TYPE_CHECKING:
-    from gpujob.fleet.assembly.usage import Promise
+    from gpujob.fleet.assembly.usage import PodReservation
     from gpujob.status.records.objects import JobRecord
 
 
-def promises_in(documents: Iterable[Any]) -> tuple[Promise, ...]:
+def reservations_in(documents: Iterable[Any]) -> tuple[PodReservation, ...]:
     """The reservations of the child Jobs among a cluster's objects, each once; the last of duplicates counts."""
     from gpujob.fleet.sources.cluster_file import objects_in
 
@@ -29,11 +29,11 @@ def promises_in(documents: Iterable[Any]) -> tuple[Promise, ...]:
     from gpujob.status.records.read_objects import read_child
 
     jobs = _jobs(known)
-    told: list[Promise] = []
+    told: list[PodReservation] = []
     for child in map(read_child, found):
         job = jobs.get(child.owner_uid)
-        told += ownership.promises(child, job) if job else child.promises()
-    return tuple({promise.key: promise for promise in told}.values())
+        told += ownership.reservations(child, job) if job else child.reservations()
+    return tuple({reservation.key: reservation for reservation in told}.values())
 
 
 def children_in(objects: Iterable[Any]) -> list[Any]:

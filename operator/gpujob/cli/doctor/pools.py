@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Final
 
-from gpujob.catalog.images.unreadable import told
+from gpujob.catalog.images.unreadable import sentences
 from gpujob.catalog.images.versions import release
 from gpujob.cli.doctor.facts import Facts
 from gpujob.cli.doctor.finding import Found, error, fine, several, unknown, warning
@@ -177,7 +177,7 @@ def catalog_age(facts: Facts) -> Iterator[Found]:
     check = "catalog"
     for name, sentence in facts.catalog.refused:
         yield error(check, f"a row is left out: {sentence}", "correct the row", name)
-    for sentence in told(facts.catalog.runtimes):
+    for sentence in sentences(facts.catalog.runtimes):
         yield error(check, sentence, "correct the GPURuntime; jobs that name it are refused")
     days = [price.checked_on for price in facts.catalog.prices if price.checked_on]
     try:

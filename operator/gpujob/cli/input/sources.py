@@ -85,11 +85,11 @@ def read_raw(request: Request, *, whole: bool = False) -> list[Any]:
 
 def objects_of(documents: list[Any], request: Request, catalog: Catalog) -> ClusterObjects:
     """The parsed result of `read_raw`, with the GPURuntimes that extend a row; what cannot be read is reported on stderr."""
-    from gpujob.cli.cluster_file.reservations import promises_in
+    from gpujob.cli.cluster_file.reservations import reservations_in
     from gpujob.fleet.sources.cluster_file import read_cluster, with_extended
 
     try:
-        objects = replace(read_cluster(documents), promises=promises_in(documents))
+        objects = replace(read_cluster(documents), reservations=reservations_in(documents))
     except BadClusterFile as error:
         raise BadClusterFile(_at("--cluster", request.cluster or "", error)) from error
     objects = with_extended(objects, catalog)

@@ -81,8 +81,8 @@ def explain_job(
     job = read_gpujob(raw)
     uid = table(raw, "metadata").get("uid")
     pods = tuple(pod for pod in objects.pods if not uid or pod.job_uid != uid)
-    promises = tuple(promise for promise in objects.promises if not uid or promise.job_uid != uid)
-    fleet, known = fleet_of(replace(objects, pods=pods, promises=promises), catalog)
+    reservations = tuple(reservation for reservation in objects.reservations if not uid or reservation.job_uid != uid)
+    fleet, known = fleet_of(replace(objects, pods=pods, reservations=reservations), catalog)
     profiles = profiles_of(objects)
     own = Waiting("", "", informed(job, profiles), False, job.metadata.namespace or "default", job.metadata.name)
     if now is not None:

@@ -41,7 +41,7 @@ class Holder:
     ends: datetime | None = None
     """When a GPUJob ends at its speed; None if unknown."""
 
-    def told(self, now: datetime) -> str:
+    def sentence(self, now: datetime) -> str:
         """The holder in a sentence."""
         where = f" on {listed(self.nodes)}" if self.nodes else ""
         holds = f"{counted(self.gpus, 'GPU')}{where}"
@@ -87,10 +87,10 @@ class Holdings:
             if not pod.terminal:
                 key = (pod.namespace, pod.job_uid, "" if pod.job_uid else pod.name)
                 held[key].append((pod.node, pod.devices.get(resource, 0)))
-        for promise in self._objects.promises:
-            key = (promise.namespace, promise.job_uid, "")
-            if promise.resource == resource and key not in held:
-                coming[key].append((promise.node, promise.gpus))
+        for reservation in self._objects.reservations:
+            key = (reservation.namespace, reservation.job_uid, "")
+            if reservation.resource == resource and key not in held:
+                coming[key].append((reservation.node, reservation.gpus))
         held |= coming
         jobs = self._jobs() if any(uid for _, uid, _ in held) else {}
         for (where, uid, name), taken in held.items():
@@ -107,9 +107,9 @@ class Holdings:
         return {str(table(each, "metadata").get("uid")): each for each in jobs}
 
 
-def told(holders: Sequence[Holder], now: datetime) -> Iterator[str]:
+def sentences(holders: Sequence[Holder], now: datetime) -> Iterator[str]:
     """The holders in sentences: `MOST` of them, and how much the others hold."""
-    yield from (each.told(now) for each in holders[:MOST])
+    yield from (each.sentence(now) for each in holders[:MOST])
     rest = holders[MOST:]
     if rest:
         gpus = counted(sum(each.gpus for each in rest), "GPU")

@@ -112,8 +112,8 @@ def plan_jobs(
     ]
     waiting = [*asked, *rivals(asked)]
     placings = list(place_all(waiting, fleet, catalog))
-    places = {placing.job.uid: place for place, placing in enumerate(placings)}
-    return [_plan(job, placings[: places[uid] + 1], holdings) for uid, job in numbered.items()]
+    positions = {placing.job.uid: index for index, placing in enumerate(placings)}
+    return [_plan(job, placings[: positions[uid] + 1], holdings) for uid, job in numbered.items()]
 
 
 def _plan(job: GPUJob, placings: Sequence[Placing], holdings: Holdings | None) -> Plan:
@@ -146,11 +146,11 @@ def ways_out(plan: Plan, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     of the pools.
     """
     if plan.now is not None:
-        for sentence in holders.told(plan.holders, plan.now):
+        for sentence in holders.sentences(plan.holders, plan.now):
             yield "Held by:", sentence
     for start in plan.decision.starts_now:
         price = f" at {Dollars(start.price_per_hour)} an hour" if start.price_per_hour is not None else ""
-        yield "now:", start.told(names.get(start.pool, start.pool)) + price
+        yield "now:", start.sentence(names.get(start.pool, start.pool)) + price
 
 
 def document(plan: Plan, *, every: bool) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class Operator:
         kinds = mirrored(runner.name, settings.watch_namespaces)
         self._settings, self._kinds, self._watching = settings, kinds, watching
         self._client = ApiClient(connection, write_rate=settings.write_rate, write_burst=2 * settings.write_rate)
-        self.mirror = ObjectCache(kinds)
+        self.cache = ObjectCache(kinds)
         self.health = WatchHealth(kind.scope for kind in kinds)
         # A name alone is not unique: a restarted container must not take its own stale Lease for a held one.
         identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
@@ -91,10 +91,10 @@ class Operator:
         self._client.may_write = self.leadership.is_leader
         clock = ServerClock()
         self._client.on_date = clock.note
-        book = ClusterIndex(self.mirror, catalog_of(settings.site), wall=clock.now)
-        writer = Writer(self._client, self.mirror, self.leadership.is_leader, settings.pod_name, clock.now)
+        index = ClusterIndex(self.cache, catalog_of(settings.site), wall=clock.now)
+        writer = Writer(self._client, self.cache, self.leadership.is_leader, settings.pod_name, clock.now)
         self.reconciler = Reconciler(
-            book,
+            index,
             writer,
             self.leadership.is_leader,
             runner,
@@ -111,12 +111,12 @@ class Operator:
         self.scraper = Scraper(
             self.reconciler.work, self.leadership.is_leader, settings.namespace, settings.scrape_seconds
         )
-        self._publisher = PoolPublisher(book, writer, self.leadership.is_leader, wall=clock.now)
+        self._publisher = PoolPublisher(index, writer, self.leadership.is_leader, wall=clock.now)
         gate = self.reconciler.work.outage
         self._endpoints = Endpoints(
-            lambda: [*self.crds.hindrances(), *hindrances(self.mirror, self.health, gate)],
-            lambda: [*self.crds.doubts(), *unknowns(self.mirror)],
-            lambda: registry_of(snapshot(self, book, self._client)),
+            lambda: [*self.crds.hindrances(), *hindrances(self.cache, self.health, gate)],
+            lambda: [*self.crds.doubts(), *unknowns(self.cache)],
+            lambda: registry_of(snapshot(self, index, self._client)),
             MetricsAccess(self._client).refusal if settings.metrics_authentication else everybody,
             Certificate(Path(settings.metrics_tls)) if settings.metrics_tls else None,
         )
@@ -129,8 +129,8 @@ class Operator:
             leadership = asyncio.create_task(self.leadership.run(), name="leadership")
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    mirroring = mirror_all(self._client, self._kinds, self.mirror, self.health, timings=self._watching)
-                    tasks.create_task(mirroring, name="mirror")
+                    mirroring = mirror_all(self._client, self._kinds, self.cache, self.health, timings=self._watching)
+                    tasks.create_task(mirroring, name="cache")
                     tasks.create_task(self.crds.run(), name="crds")
                     tasks.create_task(self.reconciler.run(), name="reconcile")
                     tasks.create_task(self._publisher.run(), name="pools")

@@ -44,22 +44,22 @@ class Running(Protocol):
     reconciler: Reconciler
     leadership: Leadership
     crds: ServedCrds
-    mirror: ObjectCache
+    cache: ObjectCache
     health: WatchHealth
     scraper: Scraper
 
 
-def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapshot:
+def snapshot(operator: Running, index: ClusterIndex, client: ApiClient) -> Snapshot:
     """All data of /metrics at one moment: copies, so that they can be rendered while the operator goes on."""
     now = time.monotonic()
     work = operator.reconciler.work
     tally = work.tally
     # Only the leader exposes jobs and pods: several operators would count everything several times.
     leader = operator.leadership.is_leader()
-    jobs = list(book.jobs.values()) if leader else []
+    jobs = list(index.jobs.values()) if leader else []
     wall = work.wall()
-    pools = book.fleet().pools if leader and operator.mirror.complete else ()
-    kinds = {scope: entry.key for scope, entry in operator.mirror.kinds.items()}
+    pools = index.fleet().pools if leader and operator.cache.complete else ()
+    kinds = {scope: entry.key for scope, entry in operator.cache.kinds.items()}
     watch_age: dict[str, float] = {}
     for scope in operator.health.last_byte:
         watch_age[kinds[scope]] = max(operator.health.age(scope, now), watch_age.get(kinds[scope], 0.0))
@@ -78,9 +78,9 @@ def snapshot(operator: Running, book: ClusterIndex, client: ApiClient) -> Snapsh
         relists=dict.fromkeys(watch_age, 0) | _by_kind(kinds, operator.health.relists),
         malformed=dict.fromkeys(watch_age, 0)
         | _by_kind(
-            kinds, operator.health.malformed + operator.mirror.malformed + operator.mirror.refusals + book.set_aside
+            kinds, operator.health.malformed + operator.cache.malformed + operator.cache.refusals + index.set_aside
         ),
-        unknown={kind: int(kind in operator.mirror.unread) for kind in watch_age},
+        unknown={kind: int(kind in operator.cache.unread) for kind in watch_age},
         crd_fields_missing=operator.crds.counts(),
         unanswered=operator.reconciler.work.outage.seconds(),
         requests=dict(client.requests),

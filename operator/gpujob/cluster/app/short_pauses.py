@@ -25,7 +25,7 @@ OLDEST: Final = 2
 class FrozenSurvivors:
     """A callback of the collector: a full collection visits only objects that no full collection has visited before.
 
-    Objects that survived one are moved out of its sight (gc.freeze), since a mirror of 10,000 jobs takes it 130 ms each time.
+    Objects that survived one are moved out of its sight (gc.freeze), since a cache of 10,000 jobs takes it 130 ms each time.
     Cycles among them are found once an hour, when all objects are visited again.
     """
 

@@ -77,9 +77,9 @@ class Kind:
 class Listing:
     """A list under construction, page by page: objects become records at once, so that no whole list is in memory."""
 
-    def __init__(self, mirror: ObjectCache, scope: str) -> None:
-        self._mirror, self._scope = mirror, scope
-        self._slim = mirror.kinds[scope].slim
+    def __init__(self, cache: ObjectCache, scope: str) -> None:
+        self._cache, self._scope = cache, scope
+        self._slim = cache.kinds[scope].slim
         self.objects: dict[Key, tuple[Identity, JsonObject | Refusal]] = {}
 
     def add(self, objects: Iterable[JsonObject]) -> None:
@@ -88,13 +88,13 @@ class Listing:
             try:
                 identity = identify(obj)
             except MalformedObject:
-                self._mirror.malformed[self._scope] += 1
+                self._cache.malformed[self._scope] += 1
                 continue
             self.objects[identity.key] = (identity, slimmed(self._slim, obj))
 
     def commit(self, resource_version: str) -> None:
         """Replaces the scope by the added objects; `resource_version` is the list's own."""
-        self._mirror.replace_by(self._scope, self, resource_version)
+        self._cache.replace_by(self._scope, self, resource_version)
 
 
 class ObjectCache:

@@ -100,7 +100,7 @@ class _UnknownLoss(Exception):
 async def keep_mirrored(
     client: ApiClient,
     kind: Kind,
-    mirror: ObjectCache,
+    cache: ObjectCache,
     health: WatchHealth,
     *,
     timings: Timings | None = None,
@@ -108,13 +108,13 @@ async def keep_mirrored(
     chance: Callable[[], float] = random.random,
 ) -> None:
     """Keeps one kind of the cache up to date until cancelled; raises only unforeseen errors."""
-    await Reflector(client, kind, mirror, health, timings or Timings(), sleep, chance).run()
+    await Reflector(client, kind, cache, health, timings or Timings(), sleep, chance).run()
 
 
 async def mirror_all(
     client: ApiClient,
     kinds: Iterable[Kind],
-    mirror: ObjectCache,
+    cache: ObjectCache,
     health: WatchHealth,
     *,
     timings: Timings | None = None,
@@ -122,7 +122,7 @@ async def mirror_all(
     """Keeps all kinds up to date; if one task fails all end and this raises: the process must not run with a part of its kinds."""
     async with asyncio.TaskGroup() as tasks:
         for kind in kinds:
-            tasks.create_task(keep_mirrored(client, kind, mirror, health, timings=timings), name=f"watch {kind.scope}")
+            tasks.create_task(keep_mirrored(client, kind, cache, health, timings=timings), name=f"watch {kind.scope}")
 
 
 class Reflector:
@@ -132,13 +132,13 @@ class Reflector:
         self,
         client: ApiClient,
         kind: Kind,
-        mirror: ObjectCache,
+        cache: ObjectCache,
         health: WatchHealth,
         timings: Timings,
         sleep: Callable[[float], Awaitable[None]],
         chance: Callable[[], float],
     ) -> None:
-        self.client, self.kind, self.mirror, self.health = client, kind, mirror, health
+        self.client, self.kind, self.cache, self.health = client, kind, cache, health
         self.timings, self.sleep, self.chance = timings, sleep, chance
         self.path = kind.path
         self.version: str | None = None
@@ -176,7 +176,7 @@ class Reflector:
             if version in served and await self.is_in(version):
                 self.path = replace(kind, resource=replace(kind.resource, version=version)).path
                 return True
-        self.mirror.nothing(kind.scope)
+        self.cache.nothing(kind.scope)
         return False
 
     async def is_in(self, version: str) -> bool:
@@ -191,7 +191,7 @@ class Reflector:
 
     async def list_all(self) -> str:
         """Replaces the kind by a new list; returns its version."""
-        listing = self.mirror.listing(self.kind.scope)
+        listing = self.cache.listing(self.kind.scope)
         version = ""
         # No resourceVersion: the newest state, not that of some cache.
         kind = self.kind
@@ -240,9 +240,9 @@ class Reflector:
                 raise error_from_status(obj)
             version = obj["metadata"]["resourceVersion"]
             if event_type == "BOOKMARK":
-                self.mirror.bookmark(self.kind.scope, version)
+                self.cache.bookmark(self.kind.scope, version)
             else:
-                self.mirror.apply(self.kind.scope, event_type, obj)
+                self.cache.apply(self.kind.scope, event_type, obj)
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, MalformedObject) as error:
             self.health.malformed[self.kind.scope] += 1
             raise _UnknownLoss(f"{type(error).__name__} in {line[:200]!r}") from error
@@ -284,7 +284,7 @@ class Reflector:
     async def go_without(self, error: Forbidden) -> None:
         """An unreadable optional kind is unknown; it is tried again rarely."""
         self.version = None
-        if self.mirror.unknown(self.kind.scope, str(error)):
+        if self.cache.unknown(self.kind.scope, str(error)):
             log.warning("kind is unknown, it may not be read", kind=self.kind.scope, error=str(error))
         await self.sleep(self.timings.absent)
 

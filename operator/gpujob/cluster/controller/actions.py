@@ -88,7 +88,7 @@ class JobActions:
             return
         hint, runner = job_status.hint(decision), None if job_status.runs_unchecked(job) else self._delivery.runner
         saves = whole_number(table(job.status, "checkpoint").get("saveSeconds"))
-        mirrors = self._work.book.catalog.mirrors
+        mirrors = self._work.index.catalog.mirrors
         children = render(
             parsed_spec.job, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner, saves, mirrors
         )
@@ -115,7 +115,7 @@ class JobActions:
     async def _earlier_pods(self, job: JobRecord) -> list[PodState]:
         """Reads pods of earlier attempts from the API server itself, on nodes that are ready, because the watch may lag behind."""
         pods = live_pods(job, await self._writer.find_pods(job))
-        ready = self._work.book.nodes_ready(pods)
+        ready = self._work.index.nodes_ready(pods)
         return [pod for pod in pods if not pod.node or ready.get(pod.node)]
 
     async def serve(self, job: JobRecord, child: ChildRecord) -> None:
@@ -132,7 +132,7 @@ class JobActions:
 
     async def end(self, child: ChildRecord, *, pods_first: bool = False) -> None:
         """Deletes a child, its Service first: while the Job exists this is repeated."""
-        service = self._work.book.service(child)
+        service = self._work.index.service(child)
         if service is not None and service.uid:
             await self._writer.delete_service(child, service.uid)
         await self._writer.delete_child(child, pods_first=pods_first)
@@ -190,7 +190,7 @@ class JobActions:
         # It exists and the watch does not show it (yet, or because its labels were removed): repeated with backoff.
         child = read_child(held)
         if child.ended:
-            view = JobView(job, (child,), tuple(self._work.book.pods(child)))
+            view = JobView(job, (child,), tuple(self._work.index.pods(child)))
             action = next_action(view, Sightings(), self._work.moment(), self._work.timings).action
             if isinstance(action, Finish):
                 await self.finish(job, child, action.status)
@@ -234,10 +234,10 @@ class JobActions:
             log.exception("step failed", job=f"{job.namespace}/{job.name}")
         finally:
             self._work.tasks.pop(job.uid, None)
-            self._work.promised.pop(job.uid, None)
+            self._work.reserved.pop(job.uid, None)
             self._learning.step_ended(job.uid)
             self._work.dirty.add(job.uid)
-            self._work.book.mirror.changed.set()
+            self._work.index.cache.changed.set()
 
     async def _refused_write(self, job: JobRecord, error: Exception, reason: Reason, message: str) -> None:
         """The job must be changed if the API server rejects its child: one condition, and another try later."""

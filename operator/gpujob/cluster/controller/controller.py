@@ -34,7 +34,7 @@ class Reconciler:
 
     def __init__(
         self,
-        book: ClusterIndex,
+        index: ClusterIndex,
         writer: Writer,
         is_leader: Callable[[], bool],
         runner: Runner,
@@ -44,7 +44,7 @@ class Reconciler:
         home: str = "gpujob-system",
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self.work = ControllerState(book, clock, wall, timings, chance)
+        self.work = ControllerState(index, clock, wall, timings, chance)
         self._is_leader = is_leader
         self.delivery = RunnerConfigMaps(self.work, writer, runner)
         learning = ProfileUpdates(self.work, writer)
@@ -59,20 +59,20 @@ class Reconciler:
 
     async def run(self) -> None:
         """Rounds until cancelled, each started by a change or at the time that a job requested."""
-        mirror = self.work.book.mirror
+        cache = self.work.index.cache
         try:
             while True:
                 try:
                     async with asyncio.timeout(self._seconds_to_next()):
-                        await mirror.changed.wait()
+                        await cache.changed.wait()
                     await asyncio.sleep(self.work.timings.gather)
                 except TimeoutError:
                     pass
-                changes = mirror.take_changes()
-                self.work.dirty |= self.work.book.take(changes)
+                changes = cache.take_changes()
+                self.work.dirty |= self.work.index.take(changes)
                 if "nodes" in changes:
                     self.work.dirty |= self.work.awaiting
-                if mirror.complete and self._leads():
+                if cache.complete and self._leads():
                     await self.round()
         finally:
             await self._steps.end_tasks()
@@ -83,7 +83,7 @@ class Reconciler:
         # 1. Gather: the jobs that changed or whose time has come.
         self._slice.begin()
         for uid in self._gather():
-            job = self.work.book.jobs.get(uid)
+            job = self.work.index.jobs.get(uid)
             if job is None:
                 self.work.forget(uid)
             # A step that ended since then has changed its job's state: the next round handles that.
@@ -102,7 +102,7 @@ class Reconciler:
     def _leads(self) -> bool:
         leads = self._is_leader()
         if leads and not self._led:
-            self.work.dirty |= set(self.work.book.jobs)
+            self.work.dirty |= set(self.work.index.jobs)
             self.work.decided_at = ()
         self._led = leads
         return leads
@@ -110,7 +110,7 @@ class Reconciler:
     def _gather(self) -> list[str]:
         due = self.work.due.take(self.work.clock())
         for uid in due:
-            if self.work.book.child(uid) is None:
+            if self.work.index.child(uid) is None:
                 self.work.decided_at = ()
         dirty, self.work.dirty = self.work.dirty | due, set()
         return sorted(dirty)

@@ -21,7 +21,7 @@ from gpujob.values.vocabulary import Label
 
 log = structlog.get_logger(__name__)
 
-Place = tuple[str, str]
+Location = tuple[str, str]
 """Namespace and name."""
 
 
@@ -31,12 +31,12 @@ class EarlierRunners:
     def __init__(self, work: ControllerState, writer: Writer, name: str) -> None:
         """`name` is that of this version's ConfigMap."""
         self._work, self._writer, self._name = work, writer, name
-        self._noted: set[Place] = set()
-        self._settled: set[Place] = set()
+        self._noted: set[Location] = set()
+        self._settled: set[Location] = set()
 
     async def sweep(self) -> None:
         """One pass over all children, including ended ones."""
-        children = cast("list[ChildRecord]", list(self._work.book.mirror.objects("jobs").values()))
+        children = cast("list[ChildRecord]", list(self._work.index.cache.objects("jobs").values()))
         self._noted |= {(child.namespace, child.runner) for child in children if child.runner not in ("", self._name)}
         needed = {(child.namespace, child.runner) for child in children if not child.ended}
         # A ConfigMap that a new child mounts (an earlier version led again) is checked once more.

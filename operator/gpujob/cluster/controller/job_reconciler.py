@@ -73,27 +73,27 @@ class JobReconciler:
         return found.action
 
     def _view(self, job: JobRecord) -> JobView:
-        book, children = self._work.book, self._work.book.children_of(job.uid)
-        child, pods, memory = current_child(job, children), book.pods_of(job), self._work.remember(job.uid)
+        index, children = self._work.index, self._work.index.children_of(job.uid)
+        child, pods, memory = current_child(job, children), index.pods_of(job), self._work.remember(job.uid)
         if child and job.status.get("jobName") == child.name:
             memory.made = None
         if child is None:
             over_budget = "" if is_final(job) else self._over_budget(job.namespace)
-            ready, error = book.nodes_ready(pods), self._spec_error(job)
+            ready, error = index.nodes_ready(pods), self._spec_error(job)
             return JobView(
-                job, children, pods, ready, spec_error=error, over_budget=over_budget, strays=book.strays_of(job)
+                job, children, pods, ready, spec_error=error, over_budget=over_budget, strays=index.strays_of(job)
             )
         return JobView(
             job,
             children,
             pods,
-            book.nodes_ready(pods),
-            lacks_service=book.lacks_service(child),
+            index.nodes_ready(pods),
+            lacks_service=index.lacks_service(child),
             made=memory.made,
             bare_node=self._newest_bare_node(child),
-            faults=book.node_faults(pods),
+            faults=index.node_faults(pods),
             price_now=self._price_now(child),
-            strays=book.strays_of(job),
+            strays=index.strays_of(job),
             telemetry=self._work.telemetry.get(job.uid, SILENT),
         )
 
@@ -106,7 +106,7 @@ class JobReconciler:
         if child.ended or placement.get("provision"):
             return None
         if now >= self._prices_until:
-            priced = (pool for pool in self._work.book.fleet().pools if pool.price is not None)
+            priced = (pool for pool in self._work.index.fleet().pools if pool.price is not None)
             self._prices = {pool.name: pool.price.per_gpu_hour for pool in priced if pool.price}
             self._prices_until = now + self._work.timings.prices
         price = self._prices.get(str(placement.get("pool", "")))
@@ -125,10 +125,12 @@ class JobReconciler:
         placement, work = child.hint.placement, self._work
         if child.nodes or not placement.get("provision"):
             return None
-        admin = next((admin for admin in work.book.admin_pools() if admin.name == str(placement.get("pool", ""))), None)
+        admin = next(
+            (admin for admin in work.index.admin_pools() if admin.name == str(placement.get("pool", ""))), None
+        )
         if admin is None:
             return None
-        newcomers = work.book.newcomers(work.wall(), work.timings.provision)
+        newcomers = work.index.newcomers(work.wall(), work.timings.provision)
         found = [arriving for node, arriving in newcomers if selects(admin.selector, node.labels)]
         return max(found, key=lambda arriving: arriving.since, default=None)
 

@@ -33,7 +33,7 @@ class NamespaceBudgets:
     async def run(self, is_leader: Callable[[], bool]) -> None:
         """Meters as long as this process leads; a new leader reads what the one before it wrote."""
         while True:
-            if is_leader() and self._work.book.mirror.complete:
+            if is_leader() and self._work.index.cache.complete:
                 try:
                     await self.meter()
                 except (ApiError, NotLeader) as error:
@@ -59,7 +59,7 @@ class NamespaceBudgets:
         if not held:
             held = ledgers_of(await self._writer.read_spending(self._home))
         now, jobs = self._work.wall().replace(microsecond=0), self._jobs_in(budgets)
-        gone = [job for uid, job in self._jobs.items() if uid not in self._work.book.jobs and job.namespace in budgets]
+        gone = [job for uid, job in self._jobs.items() if uid not in self._work.index.jobs and job.namespace in budgets]
         for job in gone:
             jobs[job.namespace].append(job)
         ledgers = {namespace: metered(held.get(namespace), jobs[namespace], now) for namespace in sorted(budgets)}
@@ -67,7 +67,7 @@ class NamespaceBudgets:
         if {name: each.spent for name, each in before.items()} != {name: each.spent for name, each in ledgers.items()}:
             await self._writer.write_spending(self._home, {name: each.text() for name, each in ledgers.items()})
         self._ledgers = ledgers
-        self._jobs = {job.uid: job for each in jobs.values() for job in each if job.uid in self._work.book.jobs}
+        self._jobs = {job.uid: job for each in jobs.values() for job in each if job.uid in self._work.index.jobs}
 
     def refusal(self, namespace: str) -> str | None:
         """Why no job of the namespace may start now; empty where it may, None while that is not known yet."""
@@ -82,12 +82,12 @@ class NamespaceBudgets:
         return refusal(namespace, budget, ledger, self._work.wall())
 
     def _budgets(self) -> dict[str, str]:
-        found = cast("dict[tuple[str, str], Namespace]", self._work.book.mirror.objects("namespaces"))
+        found = cast("dict[tuple[str, str], Namespace]", self._work.index.cache.objects("namespaces"))
         return {name: held.monthly_budget for (_, name), held in found.items() if held.monthly_budget is not None}
 
     def _jobs_in(self, namespaces: dict[str, str]) -> defaultdict[str, list[JobRecord]]:
         found: defaultdict[str, list[JobRecord]] = defaultdict(list)
-        for job in self._work.book.jobs.values():
+        for job in self._work.index.jobs.values():
             if job.namespace in namespaces:
                 found[job.namespace].append(job)
         return found

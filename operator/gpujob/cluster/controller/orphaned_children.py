@@ -47,7 +47,7 @@ class OrphanedChildren:
         """Looks until it is cancelled, while this process leads."""
         while True:
             await asyncio.sleep(self._work.timings.orphans)
-            if is_leader() and self._work.book.mirror.complete:
+            if is_leader() and self._work.index.cache.complete:
                 await self.sweep()
 
     async def sweep(self) -> None:
@@ -59,9 +59,9 @@ class OrphanedChildren:
         self._seen = set(found)
 
     def _orphans(self) -> Iterator[Orphan]:
-        jobs = self._work.book.jobs
+        jobs = self._work.index.jobs
         for resource in (SERVICES, JOBS):
-            held = self._work.book.mirror.objects(resource.plural)
+            held = self._work.index.cache.objects(resource.plural)
             for (namespace, name), child in cast("dict[tuple[str, str], ChildRecord | ServiceRecord]", held).items():
                 leaving = isinstance(child, ChildRecord) and child.leaving
                 if child.orphan_of and not leaving and child.orphan_of not in jobs:

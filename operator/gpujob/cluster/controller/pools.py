@@ -33,13 +33,13 @@ class PoolPublisher:
 
     def __init__(
         self,
-        book: ClusterIndex,
+        index: ClusterIndex,
         writer: Writer,
         is_leader: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._book, self._writer, self._is_leader, self._wall, self._clock = book, writer, is_leader, wall, clock
+        self._index, self._writer, self._is_leader, self._wall, self._clock = index, writer, is_leader, wall, clock
         self._published_at: tuple[int, ...] = ()
         self._published = -math.inf
         self._given: frozenset[tuple[str, int]] = frozenset()
@@ -50,28 +50,28 @@ class PoolPublisher:
     async def run(self) -> None:
         """Publishes soon after the start, soon after an admin's GPUPool changed, and else at most every 30 seconds."""
         while True:
-            if self._is_leader() and self._book.mirror.complete and self.is_due():
+            if self._is_leader() and self._index.cache.complete and self.is_due():
                 self.note()
                 await self._publish_once()
             await asyncio.sleep(LOOKS_EVERY)
 
     def is_due(self) -> bool:
         """Whether the fleet changed and was not published lately, or an admin's GPUPool was added, changed or deleted."""
-        if self._published_at == self._book.fleet_version():
+        if self._published_at == self._index.fleet_version():
             return False
         return self._clock() >= self._published + EVERY or self._given != self._admins()
 
     def note(self) -> None:
         """Records what is published now, and when."""
-        self._published_at, self._published, self._given = self._book.fleet_version(), self._clock(), self._admins()
+        self._published_at, self._published, self._given = self._index.fleet_version(), self._clock(), self._admins()
 
     def _admins(self) -> frozenset[tuple[str, int]]:
-        records = self._book.pool_records().values()
+        records = self._index.pool_records().values()
         return frozenset((record.uid, record.generation) for record in records if record.admin is not None)
 
     async def _publish_once(self) -> None:
         try:
-            await self.publish(self._book.fleet())
+            await self.publish(self._index.fleet())
         except NotLeader as error:
             self._published_at = ()
             log.info("pools not published", error=str(error))
@@ -81,7 +81,7 @@ class PoolPublisher:
 
     async def publish(self, fleet: Fleet) -> None:
         """Creates, updates and deletes what differs."""
-        records = self._book.pool_records()
+        records = self._index.pool_records()
         for pool in fleet.pools:
             try:
                 await self._publish_pool(pool, fleet, records.get(pool.name))

@@ -51,14 +51,14 @@ class RunnerConfigMaps:
         """Deletes unneeded ConfigMaps and creates removed ones again, until cancelled."""
         while True:
             await asyncio.sleep(self._work.timings.runner_every)
-            if is_leader() and self._work.book.mirror.complete:
+            if is_leader() and self._work.index.cache.complete:
                 await self.sweep()
                 await self._earlier.sweep()
 
     async def sweep(self) -> None:
         """One pass over all namespaces."""
-        needed = {child.namespace for child in self._work.book.children() if child.runner == self.runner.name}
-        there = {namespace for namespace, _ in self._work.book.mirror.objects("configmaps")}
+        needed = {child.namespace for child in self._work.index.children() if child.runner == self.runner.name}
+        there = {namespace for namespace, _ in self._work.index.cache.objects("configmaps")}
         for namespace in sorted(needed - there):
             await self._guarded(namespace, self.ensure)
         for namespace in sorted(there):
@@ -80,10 +80,10 @@ class RunnerConfigMaps:
             self._unused_since.pop(namespace, None)
 
     def _held(self, namespace: str) -> RunnerMap | None:
-        return cast("RunnerMap | None", self._work.book.mirror.get("configmaps", namespace, self.runner.name))
+        return cast("RunnerMap | None", self._work.index.cache.get("configmaps", namespace, self.runner.name))
 
     def _under_way(self, namespace: str) -> bool:
-        jobs = (self._work.book.jobs.get(uid) for uid in self._work.tasks)
+        jobs = (self._work.index.jobs.get(uid) for uid in self._work.tasks)
         return any(job is None or job.namespace == namespace for job in jobs)
 
     async def _guarded(self, namespace: str, act: Callable[[str], object]) -> None:

@@ -19,11 +19,11 @@ from gpujob.cluster.messages.status_refresh import StatusRefresh
 from gpujob.cluster.queue.prepared_jobs import PreparedJobs
 from gpujob.cluster.queue.time_slice import TimeSlice
 from gpujob.cluster.queue.work_queue import ControllerState
-from gpujob.fleet.assembly.usage import promises_of
+from gpujob.fleet.assembly.usage import reservations_of
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle.attempts import next_attempt
-from gpujob.placement.engine.exploration import place_of
+from gpujob.placement.engine.exploration import device_and_gang
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.queue import LastRejections, Placing, SchedulingCycle
 from gpujob.schedule.waiting import Waiting
@@ -56,7 +56,7 @@ class SchedulingRound:
 
     def seconds_to_next(self) -> float | None:
         """Seconds until the next decision about the queue, or explanation of one, is allowed; None while there is no need."""
-        queue, under_way = self._work.queue, self._work.promised
+        queue, under_way = self._work.queue, self._work.reserved
         if not queue:
             self._forget_all()
         # A job that gets its child now needs no decision.
@@ -92,8 +92,8 @@ class SchedulingRound:
 
     async def _decide_anew(self) -> None:
         before, self._work.decided_at = self._work.decided_at, self._inputs()
-        fleet = self._work.book.fleet(p for promises in self._work.promised.values() for p in promises)
-        facts = self._work.book.other_versions()
+        fleet = self._work.index.fleet(p for reservations in self._work.reserved.values() for p in reservations)
+        facts = self._work.index.other_versions()
         was, self._decided_with = self._decided_with, (self._work.decided_at[1:], facts, fleet)
         # Exploring jobs also depend on the runs of others.
         if before and not self._learning.counted_runs and was[:2] == self._decided_with[:2]:
@@ -112,7 +112,7 @@ class SchedulingRound:
             else:
                 with self._work.alone(job):
                     decision = placing.decision
-                    self._promise(job, decision)
+                    self._reserve(job, decision)
                     # Devices are idle until the child exists; reports of other jobs can wait a moment.
                     self._steps.start(job, self._steps.place(job, decision, fleet), urgent=True)
                     self._explanations.count(decision)
@@ -123,7 +123,7 @@ class SchedulingRound:
     async def _refused_again(self, fleet: Fleet, facts: object) -> bool:
         """Whether no waiting job gets a place, so that only numbers in messages may differ."""
         try:
-            for refused in self._refusals.retry(fleet, self._work.book.catalog, facts):
+            for refused in self._refusals.retry(fleet, self._work.index.catalog, facts):
                 if not refused:
                     return False
                 await self._slice.pause()
@@ -144,16 +144,16 @@ class SchedulingRound:
 
     def _inputs(self) -> tuple[object, ...]:
         """The inputs of a decision about the queue."""
-        return (self._work.book.fleet_version(), self._work.queue.version, frozenset(self._work.promised))
+        return (self._work.index.fleet_version(), self._work.queue.version, frozenset(self._work.reserved))
 
     async def _decisions(self, fleet: Fleet) -> AsyncIterator[tuple[JobRecord, Placing]]:
         now = self._work.wall()
-        newcomers = (arriving for _, arriving in self._work.book.newcomers(now, self._timings.provision))
+        newcomers = (arriving for _, arriving in self._work.index.newcomers(now, self._timings.provision))
         self._arriving = tuple(waits.still_arriving(newcomers, now))
         self._work.passed_over = {uid for uid in self._work.tasks if uid in self._work.queue}
         # A job with a write in flight is decided next time; until then no other job gets its reserved devices.
-        absent = self._work.passed_over & self._work.promised.keys()
-        found = (self._work.book.jobs.get(uid) for uid in self._work.queue if uid not in absent)
+        absent = self._work.passed_over & self._work.reserved.keys()
+        found = (self._work.index.jobs.get(uid) for uid in self._work.queue if uid not in absent)
         jobs = [job for job in found if job is not None]
         waiting = list[Waiting]()
         for job in jobs:
@@ -162,25 +162,25 @@ class SchedulingRound:
             await self._slice.pause()
         # Jobs that join during this cycle are decided in the next one.
         passed_over = frozenset(self._work.passed_over)
-        cycle = SchedulingCycle(self._work.book.catalog, self._not_decided, self._refusals)
+        cycle = SchedulingCycle(self._work.index.catalog, self._not_decided, self._refusals)
         for placing in cycle.run(waiting, fleet, now):
             if placing is None:
                 await self._slice.pause()
             elif placing.job.uid not in passed_over:
-                yield self._work.book.jobs[placing.job.uid], placing
+                yield self._work.index.jobs[placing.job.uid], placing
 
     def _not_decided(self, waiting: Waiting, error: Exception) -> None:
-        job = self._work.book.jobs[waiting.uid]
+        job = self._work.index.jobs[waiting.uid]
         self._work.queue.discard(job.uid)
         self._work.requeue_with_backoff(job, error, job.generation)
 
-    def _promise(self, job: JobRecord, decision: Decision) -> None:
+    def _reserve(self, job: JobRecord, decision: Decision) -> None:
         choice = decision.choice
         if choice is not None:
             pool, gpus = choice.candidate.pool, choice.candidate.gang.gpus_per_node
-            self._learning.placing(job, place_of(choice.candidate))
+            self._learning.placing(job, device_and_gang(choice.candidate))
             attempt = next_attempt(job)
-            self._work.promised[job.uid] = promises_of(
+            self._work.reserved[job.uid] = reservations_of(
                 job.uid,
                 attempt,
                 job.namespace,

@@ -15,18 +15,18 @@ import structlog
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.extending import Extending
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.catalog.images.unreadable import told
+from gpujob.catalog.images.unreadable import sentences
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.object_key import Key
 from gpujob.cluster.cache.watched_kinds import PoolRecord
 from gpujob.cluster.index.node_reader import NodeReader
 from gpujob.cluster.index.nodes_without_devices import NodesWithoutDevices
 from gpujob.cluster.index.owned_objects import OwnedObjects
-from gpujob.fleet.assembly.quotas_promised import quotas_promised
-from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.assembly.quotas_reserved import quotas_reserved
+from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.dra.device_taints import TaintRule
 from gpujob.fleet.dra.inventory import Inventory
-from gpujob.fleet.dra.resource_slices import Claim, DeviceClass, Slice
+from gpujob.fleet.dra.resource_slices import DeviceClass, ResourceClaim, Slice
 from gpujob.fleet.gpupools.selection import AdminPool
 from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.kubernetes.objects import Node
@@ -38,7 +38,7 @@ from gpujob.fleet.policy.resource_quota import Quota, Quotas, quotas_of
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.incremental import FleetIndex
-from gpujob.status.attempts.ownership import promises
+from gpujob.status.attempts.ownership import reservations
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodRecord
 
 log = structlog.get_logger(__name__)
@@ -73,13 +73,13 @@ class ClusterIndex(OwnedObjects):
 
     def __init__(
         self,
-        mirror: ObjectCache,
+        cache: ObjectCache,
         shipped: Catalog,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        super().__init__(mirror)
-        self.under_way: Callable[[], Iterable[Promise]] = tuple
+        super().__init__(cache)
+        self.under_way: Callable[[], Iterable[PodReservation]] = tuple
         """The reservations of placements in flight."""
         self._unread_kinds: frozenset[str] = frozenset()
         self._unread_runtimes: frozenset[str] = frozenset()
@@ -114,11 +114,11 @@ class ClusterIndex(OwnedObjects):
             if not any(group.healthy for group in self._reader.groups(node, self.catalog)):
                 yield node, arriving
 
-    def fleet(self, promised: Iterable[Promise] | None = None) -> Fleet:
+    def fleet(self, reserved: Iterable[PodReservation] | None = None) -> Fleet:
         """The current fleet, after the reservations of children and of placements in flight; None: those of `under_way`."""
         self._follow()
-        self._promise(self.under_way() if promised is None else promised)
-        nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
+        self._reserve(self.under_way() if reserved is None else reserved)
+        nodes = cast("Mapping[Key, Node]", self.cache.objects("nodes"))
         for name in sorted(self._unread):
             node = nodes.get(("", name))
             if node is not None:
@@ -128,14 +128,14 @@ class ClusterIndex(OwnedObjects):
                     with contextlib.suppress(Exception):
                         self._index.drop_node(name)
         self._unread.clear()
-        classes = cast("Mapping[Key, RuntimeClass]", self.mirror.objects("runtimeclasses"))
+        classes = cast("Mapping[Key, RuntimeClass]", self.cache.objects("runtimeclasses"))
         known_classes = {name: held for (_, name), held in classes.items()}
-        if "runtimeclasses" in self.mirror.unread:
+        if "runtimeclasses" in self.cache.unread:
             # The objects that a GPUPool names count as existing: the scheduler and the kubelet check them.
             known_classes = {admin.runtime_class: RuntimeClass() for admin in self.admin_pools() if admin.runtime_class}
         fleet = self._index.fleet(known_classes)
-        namespaces = cast("Mapping[Key, Namespace]", self.mirror.objects("namespaces"))
-        priorities = cast("Mapping[Key, PriorityClass]", self.mirror.objects("priorityclasses"))
+        namespaces = cast("Mapping[Key, Namespace]", self.cache.objects("namespaces"))
+        priorities = cast("Mapping[Key, PriorityClass]", self.cache.objects("priorityclasses"))
         known = {name: held for (_, name), held in priorities.items()}
         return replace(
             fleet,
@@ -148,23 +148,23 @@ class ClusterIndex(OwnedObjects):
 
     def _follow(self) -> None:
         """Brings the index of the fleet up to date with the cache."""
-        moved = self.mirror.take_moved()
-        unread = frozenset(self.mirror.unread)
+        moved = self.cache.take_moved()
+        unread = frozenset(self.cache.unread)
         if unread != self._unread_kinds:
             # Without their claims devices of DRA would look free.
-            moved = {**moved, "resourceslices": set(self.mirror.objects("resourceslices"))}
+            moved = {**moved, "resourceslices": set(self.cache.objects("resourceslices"))}
             self._unread_kinds, self._volumes = unread, self._all_volumes()
         if "gpuruntimes" in moved:
             self.catalog = self._with_runtimes()
             # The catalog interprets labels, so all nodes are read again.
             self._index, self._under_way = FleetIndex(self.catalog, self._inventory.of_pod), set()
-            again = {kind: set(self.mirror.objects(kind)) for kind in ("nodes", "pods", "jobs", "gpupools")}
+            again = {kind: set(self.cache.objects(kind)) for kind in ("nodes", "pods", "jobs", "gpupools")}
             moved = {**moved, **again}
         if "nodes" in moved:
             self._volumes = self._all_volumes()
         self._each("nodes", moved, self._follow_node)
         self._each("pods", moved, self._follow_pod)
-        self._unpromised |= set(moved.get("jobs", ()))
+        self._unreserved |= set(moved.get("jobs", ()))
         self._follow_claims(moved)
         if "gpupools" in moved:
             self._follow_admin_pools()
@@ -172,14 +172,14 @@ class ClusterIndex(OwnedObjects):
     def _with_runtimes(self) -> Catalog:
         """The catalog with the admins' GPURuntimes; one that cannot be added is set aside."""
         catalog = self._shipped
-        held = cast("Mapping[Key, tuple[Runtime, ...] | Extending]", self.mirror.objects("gpuruntimes"))
+        held = cast("Mapping[Key, tuple[Runtime, ...] | Extending]", self.cache.objects("gpuruntimes"))
         good: list[Runtime] = []
         for key, found in held.items():
             with self._alone("gpuruntimes", key):
                 rows = found.runtimes(self._shipped.runtimes) if isinstance(found, Extending) else found
                 catalog = self._shipped.with_runtimes([*good, *rows])
                 good += rows
-        problems = frozenset(told(good))
+        problems = frozenset(sentences(good))
         for sentence in sorted(problems - self._unread_runtimes):
             log.warning(sentence)
         self._unread_runtimes = problems
@@ -188,7 +188,7 @@ class ClusterIndex(OwnedObjects):
     def _follow_node(self, key: Key, node: object | None) -> None:
         self._unread.add(key[1])
         self._newcomers.put(key[1], cast("Node | None", node))
-        if key not in self.mirror.objects("nodes"):
+        if key not in self.cache.objects("nodes"):
             self._index.drop_node(key[1])
             self._reader.forget(key[1])
 
@@ -213,7 +213,7 @@ class ClusterIndex(OwnedObjects):
         """Brings the inventory of DRA up to date with the cache; affected nodes are read again."""
         self._each("resourceslices", moved, self._follow_slice)
         put = self._inventory
-        self._each("resourceclaims", moved, lambda key, held: put.put_claim(key, cast("Claim | None", held)))
+        self._each("resourceclaims", moved, lambda key, held: put.put_claim(key, cast("ResourceClaim | None", held)))
         self._each("deviceclasses", moved, lambda key, held: put.put_class(key, cast("DeviceClass | None", held)))
         self._each("devicetaintrules", moved, lambda key, held: put.put_rule(key, cast("TaintRule | None", held)))
         self._unread |= self._inventory.take_touched()
@@ -227,42 +227,46 @@ class ClusterIndex(OwnedObjects):
 
     def _all_volumes(self) -> Volumes:
         """The claims with the nodes as they are now."""
-        claims = cast("Mapping[Key, VolumeClaim]", self.mirror.objects("persistentvolumeclaims"))
-        ties = cast("Mapping[Key, Tie]", self.mirror.objects("persistentvolumes"))
-        complete = "persistentvolumeclaims" not in self.mirror.unread
-        return Volumes(claims, ties, cast("Mapping[Key, Node]", self.mirror.objects("nodes")), complete=complete)
+        claims = cast("Mapping[Key, VolumeClaim]", self.cache.objects("persistentvolumeclaims"))
+        ties = cast("Mapping[Key, Tie]", self.cache.objects("persistentvolumes"))
+        complete = "persistentvolumeclaims" not in self.cache.unread
+        return Volumes(claims, ties, cast("Mapping[Key, Node]", self.cache.objects("nodes")), complete=complete)
 
-    def _promise(self, promised: Iterable[Promise]) -> None:
+    def _reserve(self, reserved: Iterable[PodReservation]) -> None:
         """Puts the reservations of children and of placements in flight into the index."""
-        for key in self._unpromised:
-            child = cast("ChildRecord | None", self.mirror.objects("jobs").get(key))
-            told: Iterable[Promise] = ()
+        for key in self._unreserved:
+            child = cast("ChildRecord | None", self.cache.objects("jobs").get(key))
+            told: Iterable[PodReservation] = ()
             with self._alone("jobs", key):
                 # A placement in flight whose child exists already is one reservation, not two: the child's counts.
                 ours = child is not None and self._is_ours(child)
-                told = promises(child, self.jobs[child.owner_uid]) if child and ours else ()
-            self._index.put_promises((1, *key), told)
-        self._unpromised.clear()
-        by_job: dict[str, list[Promise]] = defaultdict(list)
-        for promise in promised:
-            by_job[promise.job_uid].append(promise)
+                told = reservations(child, self.jobs[child.owner_uid]) if child and ours else ()
+            self._index.put_reservations((1, *key), told)
+        self._unreserved.clear()
+        by_job: dict[str, list[PodReservation]] = defaultdict(list)
+        for reservation in reserved:
+            by_job[reservation.job_uid].append(reservation)
         for uid in self._under_way | by_job.keys():
-            self._index.put_promises((0, uid, ""), by_job.get(uid, ()))
+            self._index.put_reservations((0, uid, ""), by_job.get(uid, ()))
         self._under_way = set(by_job)
 
     def _quotas(self, priorities: Priorities) -> Quotas:
         """What namespaces can still use, after reservations that no quota has counted yet."""
-        held = cast("Mapping[Key, Quota]", self.mirror.objects("resourcequotas"))
+        held = cast("Mapping[Key, Quota]", self.cache.objects("resourcequotas"))
         quotas = quotas_of((namespace, quota) for (namespace, _), quota in held.items())
         if not quotas:
             return quotas
-        promises = list(self._index.promised.all())
-        pods = (pod for uid in {promise.job_uid for promise in promises} for pod in self._index.promised.pods_of(uid))
-        return quotas_promised(quotas, promises, pods, priorities)
+        reservations = list(self._index.reserved.all())
+        pods = (
+            pod
+            for uid in {reservation.job_uid for reservation in reservations}
+            for pod in self._index.reserved.pods_of(uid)
+        )
+        return quotas_reserved(quotas, reservations, pods, priorities)
 
     def _limits(self) -> LimitRanges:
         """The LimitRanges of each namespace."""
-        held = cast("Mapping[Key, Bounds]", self.mirror.objects("limitranges"))
+        held = cast("Mapping[Key, Bounds]", self.cache.objects("limitranges"))
         return limits_of((namespace, bounds) for (namespace, _), bounds in held.items())
 
     def admin_pools(self) -> list[AdminPool]:
@@ -271,14 +275,14 @@ class ClusterIndex(OwnedObjects):
 
     def pool_records(self) -> Mapping[str, PoolRecord]:
         """All GPUPool objects by name."""
-        records = cast("Mapping[Key, PoolRecord]", self.mirror.objects("gpupools"))
+        records = cast("Mapping[Key, PoolRecord]", self.cache.objects("gpupools"))
         return {name: record for (_, name), record in records.items()}
 
     def fleet_version(self) -> tuple[int, ...]:
         """Numbers that change if a decision may."""
         self._unread |= self._reader.expire()
-        return (*(self.mirror.version(kind) for kind in FLEET_KINDS), self._reader.version)
+        return (*(self.cache.version(kind) for kind in FLEET_KINDS), self._reader.version)
 
     def other_versions(self) -> tuple[int, ...]:
         """Numbers that change if a decision may although the fleet is equal."""
-        return (*(self.mirror.version(kind) for kind in FLEET_KINDS if kind not in IN_THE_FLEET), self._reader.version)
+        return (*(self.cache.version(kind) for kind in FLEET_KINDS if kind not in IN_THE_FLEET), self._reader.version)

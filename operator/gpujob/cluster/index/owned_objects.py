@@ -25,8 +25,8 @@ log = structlog.get_logger(__name__)
 class OwnedObjects:
     """The half of the index that answers questions about one job; `take` brings it up to date."""
 
-    def __init__(self, mirror: ObjectCache) -> None:
-        self.mirror = mirror
+    def __init__(self, cache: ObjectCache) -> None:
+        self.cache = cache
         self.jobs: dict[str, JobRecord] = {}
         self.set_aside: Counter[str] = Counter()
         """Objects on which a function of this index failed, by kind; the others are indexed without them."""
@@ -36,7 +36,7 @@ class OwnedObjects:
             OwnerIndex[PodState](),
             OwnerIndex[ServiceRecord](),
         )
-        self._unpromised: set[Key] = set()
+        self._unreserved: set[Key] = set()
         """Child Jobs whose reservations must be put into the fleet again."""
 
     def take(self, changes: Mapping[str, Iterable[Key]]) -> set[str]:
@@ -58,9 +58,9 @@ class OwnedObjects:
         if before and (job is None or job.uid != before):
             self.jobs.pop(before, None)
             touched.add(before)
-            self._unpromised |= self._children.of(before).keys()
+            self._unreserved |= self._children.of(before).keys()
         if job is not None:
-            self._unpromised |= self._children.of(job.uid).keys()
+            self._unreserved |= self._children.of(job.uid).keys()
             self.jobs[job.uid] = job
             self._uids[key] = job.uid
             touched.add(job.uid)
@@ -72,7 +72,7 @@ class OwnedObjects:
 
     def _take_child(self, key: Key, child: ChildRecord | None, touched: set[str]) -> None:
         self._children.put(key, child.owner_uid if child else "", child, touched)
-        self._unpromised.add(key)
+        self._unreserved.add(key)
 
     def _take_pod(self, key: Key, pod: PodRecord | None, touched: set[str]) -> None:
         state = pod.state if pod else None
@@ -85,7 +85,7 @@ class OwnedObjects:
         self, kind: str, changes: Mapping[str, Iterable[Key]], take: Callable[[Key, object | None], object]
     ) -> None:
         """Applies each changed object of a kind; one that fails is set aside, as if it were gone."""
-        held = self.mirror.objects(kind)
+        held = self.cache.objects(kind)
         for key in changes.get(kind, ()):
             with self._alone(kind, key) as went_well:
                 take(key, held.get(key))
@@ -124,13 +124,13 @@ class OwnedObjects:
 
     def nodes_ready(self, pods: Iterable[PodState]) -> dict[str, bool]:
         """Whether the nodes of pods are ready, by name; a deleted node is left out."""
-        nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
+        nodes = cast("Mapping[Key, Node]", self.cache.objects("nodes"))
         found = ((pod.node, nodes.get(("", pod.node))) for pod in pods if pod.node)
         return {name: node.ready for name, node in found if node is not None}
 
     def node_faults(self, pods: Iterable[PodState]) -> dict[str, tuple[Fault, ...]]:
         """The device faults that the nodes of pods report, by name; nodes without any are left out."""
-        nodes = cast("Mapping[Key, Node]", self.mirror.objects("nodes"))
+        nodes = cast("Mapping[Key, Node]", self.cache.objects("nodes"))
         found = {pod.node: nodes.get(("", pod.node)) for pod in pods if pod.node}
         return {name: faults for name, node in found.items() if node is not None and (faults := faults_of(node))}
 

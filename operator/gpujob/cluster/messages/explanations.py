@@ -92,11 +92,11 @@ class Explanations:
             self.look_again(uid)
         while self._order:
             uid = self._order[0]
-            job, placing = work.book.jobs.get(uid), self._placings[uid]
+            job, placing = work.index.jobs.get(uid), self._placings[uid]
             # One that is left out here has left the queue, or is looked at again when its step has ended.
             if job is not None and uid in work.queue and uid not in work.tasks and not self._may_wait(job, placing):
                 late = work.clock() >= began + self._timings.explain_slice
-                if late or (said and work.book.mirror.changed.is_set()):
+                if late or (said and work.index.cache.changed.is_set()):
                     break
                 with work.alone(job):
                     self._say(job, placing)

@@ -60,7 +60,7 @@ class StatusRefresh:
         """Writes those that are due."""
         while (first := self._ripe.first()) is not None:
             ripe, uid = first
-            job, untold = self._work.book.jobs.get(uid), self._untold[uid]
+            job, untold = self._work.index.jobs.get(uid), self._untold[uid]
             if job is None or not self._is_of_now(job, untold):
                 self._drop(uid)
                 continue

@@ -26,7 +26,7 @@ from gpujob.cluster.metrics.durations import Durations
 from gpujob.cluster.queue.due_times import DueTimes
 from gpujob.cluster.queue.pending_jobs import PendingJobs
 from gpujob.cluster.queue.progress_throttle import ProgressPace
-from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import Made, Moment
@@ -106,20 +106,22 @@ class ControllerState:
 
     def __init__(
         self,
-        book: ClusterIndex,
+        index: ClusterIndex,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         timings: Timings = DEFAULT_TIMINGS,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self.book, self.clock, self.wall, self.timings, self._chance = book, clock, wall, timings, chance
+        self.index, self.clock, self.wall, self.timings, self._chance = index, clock, wall, timings, chance
         self.tally = ControllerCounters()
         self.parsed_specs: dict[str, ParsedSpec] = {}
         self.memory: dict[str, JobState] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
-        self.promised: dict[str, tuple[Promise, ...]] = {}
+        self.reserved: dict[str, tuple[PodReservation, ...]] = {}
         """Reservations of placements in flight, by job."""
-        book.under_way = lambda: [promise for promises in self.promised.values() for promise in promises]
+        index.under_way = lambda: [
+            reservation for reservations in self.reserved.values() for reservation in reservations
+        ]
         self.dirty: set[str] = set()
         """Jobs to reconcile in the next round."""
         self.due = DueTimes()
@@ -203,7 +205,7 @@ class ControllerState:
             if memory.unanswered:
                 memory.unanswered, memory.retry_at = False, 0.0
                 self.dirty.add(uid)
-        self.book.mirror.changed.set()
+        self.index.cache.changed.set()
 
     @contextmanager
     def alone(self, job: JobRecord) -> Iterator[None]:

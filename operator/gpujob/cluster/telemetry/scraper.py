@@ -30,7 +30,7 @@ from gpujob.status.attempts import probe_runs, progress
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.attempts.standstill import Ranks, RankSeen
 from gpujob.status.job import telemetry
-from gpujob.status.job.conditions import Claim
+from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.status.job.telemetry import Telemetry
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.values.names import label_value
@@ -109,14 +109,14 @@ class Scraper:
         async with reading_session() as session:
             while True:
                 began = self._work.clock()
-                due = self._due() if self._is_leader() and self._work.book.mirror.complete else []
+                due = self._due() if self._is_leader() and self._work.index.cache.complete else []
                 await asyncio.gather(*(self._read_one(session, job, pod) for job, pod in due))
                 await asyncio.sleep(max(0.2, 1.0 - (self._work.clock() - began)))
 
     def _due(self) -> list[tuple[JobRecord, PodState]]:
         """The running jobs to read now, with the pod of their first process."""
         now, due, running = self._work.clock(), [], set()
-        for uid, job in self._work.book.jobs.items():
+        for uid, job in self._work.index.jobs.items():
             if job.status.get("state") != State.RUNNING or (pod := self._first_pod(uid)) is None:
                 continue
             running.add(uid)
@@ -135,8 +135,8 @@ class Scraper:
         return due
 
     def _first_pod(self, uid: str) -> PodState | None:
-        child = self._work.book.child(uid)
-        pods = self._work.book.pods(child) if child is not None else []
+        child = self._work.index.child(uid)
+        pods = self._work.index.pods(child) if child is not None else []
         return next((pod for pod in pods if pod.index == 0 and pod.running and pod.port and pod.address), None)
 
     async def _read_one(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> None:
@@ -144,7 +144,7 @@ class Scraper:
             async with self._slots:
                 found = await self._read(session, job, pod)
             # Another attempt may have begun during the reading, which says nothing about it.
-            child = self._work.book.child(job.uid)
+            child = self._work.index.child(job.uid)
             if child is None or child.uid != pod.child_uid:
                 return
             if isinstance(found, Report) and not found.is_of(job.uid, child.attempt, must_say=pod.on_host_network):
@@ -159,7 +159,7 @@ class Scraper:
             log.exception("report left out", job=f"{job.namespace}/{job.name}", error=repr(error))
             self.results["Error"] += 1
 
-    async def _read(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> Report | Claim:
+    async def _read(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> Report | ConditionUpdate:
         """The report of a pod, or why there is none."""
         port = pod.port or 0
         try:
@@ -203,8 +203,8 @@ class Scraper:
         )
         self._note(job, Telemetry(measured, (telemetry.read(pod.name),)))
 
-    def _fail(self, job: JobRecord, claim: Claim) -> None:
-        reason = claim.reason
+    def _fail(self, job: JobRecord, update: ConditionUpdate) -> None:
+        reason = update.reason
         self.results[reason.value] += 1
         memory, now = self._memory.setdefault(job.uid, _Memory()), self._work.clock()
         if memory.failing_since is None:
@@ -213,7 +213,7 @@ class Scraper:
         # A program that has reported and stopped has ended its training, or is about to end.
         ended = reason is Reason.NO_REPORTER and held.measured is not None
         if now - memory.failing_since >= PATIENCE * self._every and not ended:
-            self._note(job, Telemetry(held.measured, (claim,)))
+            self._note(job, Telemetry(held.measured, (update,)))
             # A refused connection is reported at once, and often lasts until the first step; only silence is counted.
             memory.next_at = now + (SELDOM if reason is Reason.TELEMETRY_BLOCKED else 1) * self._every
 
@@ -231,7 +231,7 @@ class Scraper:
         held = self._work.telemetry.get(job.uid, telemetry.SILENT)
         if held.measured is None or not stalls.is_near(job, held.measured) or probe_runs.is_trial(job.status):
             return
-        pods = [pod for pod in self._work.book.pods(child) if pod.running and pod.port and pod.address]
+        pods = [pod for pod in self._work.index.pods(child) if pod.running and pod.port and pod.address]
         found = await asyncio.gather(*(self._ranks_of(session, job, child, pod) for pod in pods))
         seen = [each for ranks in found if not isinstance(ranks, str) for each in ranks[1]]
         worlds = [ranks[0] for ranks in found if not isinstance(ranks, str)]
@@ -264,10 +264,10 @@ class Scraper:
         self._work.telemetry[job.uid] = seen
         trial = probe_runs.is_trial(job.status)
         stalled = (seen.measured is not None and stalls.is_near(job, seen.measured)) or _is_stalled(job.status)
-        turned = stalled or [claim.reason for claim in before.claims] != [claim.reason for claim in seen.claims]
+        turned = stalled or [update.reason for update in before.updates] != [update.reason for update in seen.updates]
         if trial or turned or progress.is_worth_a_write(job.status, progress.members(job.status, seen.measured)):
             self._work.dirty.add(job.uid)
-            self._work.book.mirror.changed.set()
+            self._work.index.cache.changed.set()
 
 
 def _is_stalled(status: Mapping[str, Any]) -> bool:

@@ -91,12 +91,12 @@ class Writer:
     def __init__(
         self,
         client: ApiClient,
-        mirror: ObjectCache,
+        cache: ObjectCache,
         is_leader: Callable[[], bool],
         instance: str,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._client, self._mirror, self._is_leader, self._instance = client, mirror, is_leader, instance
+        self._client, self._cache, self._is_leader, self._instance = client, cache, is_leader, instance
         self._wall = wall
 
     async def ensure_child(self, resource: Resource, body: Mapping[str, Any], job: JobRecord) -> tuple[Any, bool]:
@@ -168,7 +168,7 @@ class Writer:
             answer = await self._client.delete(CONFIG_MAPS.path(namespace, name), uid=uid)
         except (NotFound, Conflict):
             answer = None
-        self._mirror.note_deleted("configmaps", namespace, name, uid, answer)
+        self._cache.note_deleted("configmaps", namespace, name, uid, answer)
 
     async def delete_earlier_runner(self, namespace: str, name: str, uid: str) -> None:
         """Deletes the runner's ConfigMap of an earlier version, which is not in the cache."""
@@ -208,7 +208,7 @@ class Writer:
             answer = await self._client.delete(resource.path(namespace, name), uid=uid)
         except (NotFound, Conflict):
             answer = None
-        self._mirror.note_deleted(resource.plural, namespace, name, uid, answer)
+        self._cache.note_deleted(resource.plural, namespace, name, uid, answer)
 
     async def delete_orphaned_template(self, namespace: str, name: str, job_uid: str) -> None:
         """Deletes the ResourceClaimTemplate of an attempt, if it has one and nothing owns that."""
@@ -248,7 +248,7 @@ class Writer:
             answer = await self._client.delete(path, uid=child.uid, propagation=policy)
         except (NotFound, Conflict):
             answer = None
-        self._mirror.note_deleted("jobs", child.namespace, child.name, child.uid, answer)
+        self._cache.note_deleted("jobs", child.namespace, child.name, child.uid, answer)
 
     async def delete_service(self, child: ChildRecord, uid: str) -> None:
         """Deletes the Service of a child Job before the Job; a deleted one is fine."""
@@ -257,7 +257,7 @@ class Writer:
             answer = await self._client.delete(SERVICES.path(child.namespace, child.name), uid=uid)
         except (NotFound, Conflict):
             answer = None
-        self._mirror.note_deleted("services", child.namespace, child.name, uid, answer)
+        self._cache.note_deleted("services", child.namespace, child.name, uid, answer)
 
     async def delete_job(self, job: JobRecord) -> None:
         """Deletes a GPUJob; one that is gone or is another one by now is fine."""
@@ -266,7 +266,7 @@ class Writer:
             answer = await self._client.delete(GPUJOBS.path(job.namespace, job.name), uid=job.uid)
         except (NotFound, Conflict):
             answer = None
-        self._mirror.note_deleted("gpujobs", job.namespace, job.name, job.uid, answer)
+        self._cache.note_deleted("gpujobs", job.namespace, job.name, job.uid, answer)
 
     async def write_status(self, job: JobRecord, changes: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
         """Whether the status was written; False if the job is gone or newer than its view."""
@@ -276,7 +276,7 @@ class Writer:
             written = await self._client.patch(GPUJOBS.path(job.namespace, job.name, "status"), body)
         except (NotFound, Conflict):
             return False
-        self._mirror.note_written("gpujobs", written)
+        self._cache.note_written("gpujobs", written)
         if (line := transition(job.status, status)) is not None:
             log.info("status written", job=f"{job.namespace}/{job.name}", **line)
         await self._record_event(job, status)
@@ -287,7 +287,7 @@ class Writer:
         self._check()
         body = {"metadata": {"uid": record.uid, "resourceVersion": record.version}, "status": changes}
         path = GPUPOOLS.path(None, record.name, "status")
-        self._mirror.note_written("gpupools", await self._client.patch(path, body))
+        self._cache.note_written("gpupools", await self._client.patch(path, body))
 
     async def record_pool_event(self, pool: Pool, uid: str, held: Mapping[str, Any]) -> None:
         """Records the event that facts about a pool's nodes contradict each other, if its status did not say so yet."""
@@ -303,7 +303,7 @@ class Writer:
             created = await self._client.create(GPUPOOLS.path(), dict(body))
         except AlreadyExists:
             return None
-        self._mirror.note_written("gpupools", created)
+        self._cache.note_written("gpupools", created)
         return created
 
     async def delete_pool(self, name: str, uid: str) -> None:
@@ -313,7 +313,7 @@ class Writer:
             answer = await self._client.delete(GPUPOOLS.path(None, name), uid=uid)
         except (NotFound, Conflict):
             answer = None
-        self._mirror.note_deleted("gpupools", None, name, uid, answer)
+        self._cache.note_deleted("gpupools", None, name, uid, answer)
 
     async def _record_event(self, job: JobRecord, status: Mapping[str, Any]) -> None:
         """Records the event of a written status; a lost event is no error."""
@@ -332,8 +332,8 @@ class Writer:
             log.warning("event not written", about=about, error=str(error))
 
     def _note(self, resource: Resource, obj: Any) -> None:
-        if self._mirror.follows(resource.plural, table(obj, "metadata").get("namespace")):
-            self._mirror.note_written(resource.plural, obj)
+        if self._cache.follows(resource.plural, table(obj, "metadata").get("namespace")):
+            self._cache.note_written(resource.plural, obj)
 
     def _check(self) -> None:
         if not self._is_leader():

@@ -6,30 +6,30 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from operator import attrgetter
 
-from gpujob.fleet.assembly.usage import Promise, Usage
+from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.kubernetes.objects import Pod
 
 Key = tuple[str, str]
-PromiseKey = tuple[str, int, str, int]
+ReservationKey = tuple[str, int, str, int]
 
 
-class Promised:
+class PodReservations:
     """The reservations of all sources, each once, and the jobs with pods that wait for any node of a pool."""
 
     def __init__(self, claimed: Mapping[str, int]) -> None:
         self._claimed = claimed
-        self._told: dict[Hashable, dict[PromiseKey, Promise]] = {}
-        self._by: dict[PromiseKey, dict[Hashable, Promise]] = defaultdict(dict)
-        self._on: dict[str, dict[PromiseKey, Promise]] = defaultdict(dict)
-        self._anywhere: dict[str, dict[PromiseKey, Promise]] = defaultdict(dict)
+        self._told: dict[Hashable, dict[ReservationKey, PodReservation]] = {}
+        self._by: dict[ReservationKey, dict[Hashable, PodReservation]] = defaultdict(dict)
+        self._on: dict[str, dict[ReservationKey, PodReservation]] = defaultdict(dict)
+        self._anywhere: dict[str, dict[ReservationKey, PodReservation]] = defaultdict(dict)
         self._pods: dict[str, dict[Key, Pod]] = defaultdict(dict)
-        self._awaited: dict[str, dict[str, list[Promise]]] = {}
+        self._awaited: dict[str, dict[str, list[PodReservation]]] = {}
         self.moved: set[str] = set()
         """Jobs whose waiting pods must be counted again."""
 
-    def put(self, source: Hashable, promises: Iterable[Promise]) -> set[str]:
+    def put(self, source: Hashable, reservations: Iterable[PodReservation]) -> set[str]:
         """Replaces the reservations of one source; returns the nodes that it concerns."""
-        before, after = self._told.pop(source, {}), {promise.key: promise for promise in promises}
+        before, after = self._told.pop(source, {}), {reservation.key: reservation for reservation in reservations}
         if after:
             self._told[source] = after
         touched = set()
@@ -38,12 +38,12 @@ class Promised:
             self._replace(key, source, after.get(key))
         return touched - {""}
 
-    def _replace(self, key: PromiseKey, source: Hashable, promise: Promise | None) -> None:
+    def _replace(self, key: ReservationKey, source: Hashable, reservation: PodReservation | None) -> None:
         sources = self._by[key]
-        if promise is None:
+        if reservation is None:
             del sources[source]
         else:
-            sources[source] = promise
+            sources[source] = reservation
         job, _, node, _ = key
         store, place = (self._on, node) if node else (self._anywhere, job)
         if sources:
@@ -74,11 +74,11 @@ class Promised:
         if not self._pods[job]:
             del self._pods[job]
 
-    def all(self) -> Iterator[Promise]:
+    def all(self) -> Iterator[PodReservation]:
         """Every reservation, each once."""
         return (sources[max(sources)] for sources in self._by.values())  # type: ignore[type-var]
 
-    def on(self, node: str) -> Collection[Promise]:
+    def on(self, node: str) -> Collection[PodReservation]:
         """The reservations on one node."""
         return self._on[node].values() if node in self._on else ()
 
@@ -86,7 +86,7 @@ class Promised:
         """The pods of a job, in any state."""
         return self._pods[job].values() if job in self._pods else ()
 
-    def awaited(self) -> dict[str, list[Promise]]:
+    def awaited(self) -> dict[str, list[PodReservation]]:
         """The reservations of pods that wait for any node of a pool, by pool, job by job."""
         for job in self.moved:
             if job in self._anywhere:
@@ -94,8 +94,8 @@ class Promised:
             else:
                 self._awaited.pop(job, None)
         self.moved = set()
-        total: dict[str, list[Promise]] = defaultdict(list)
+        total: dict[str, list[PodReservation]] = defaultdict(list)
         for job in sorted(self._awaited):
-            for pool, promises in self._awaited[job].items():
-                total[pool] += sorted(promises, key=attrgetter("key"))
+            for pool, reservations in self._awaited[job].items():
+                total[pool] += sorted(reservations, key=attrgetter("key"))
         return total

@@ -11,7 +11,7 @@ from gpujob.fleet.kubernetes.objects import Pod, Resources
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class PodReservation:
     """A reservation for one future pod: its node and its resources. It counts until a bound pod of the same attempt exists."""
 
     job_uid: str
@@ -45,7 +45,7 @@ class Promise:
         return at_home and max(pod.devices.get(self.resource, 0), claimed.get(pod.uid, 0)) >= self.gpus
 
 
-def promises_of(
+def reservations_of(
     job_uid: str,
     attempt: int,
     namespace: str,
@@ -56,10 +56,10 @@ def promises_of(
     needs: Resources,
     others: Iterable[tuple[str, int]] = (),
     priority_class: str | None = None,
-) -> tuple[Promise, ...]:
+) -> tuple[PodReservation, ...]:
     """A reservation for each pod of a gang; nodes without names are any nodes of the pool."""
     return tuple(
-        Promise(
+        PodReservation(
             job_uid,
             node,
             resource,
@@ -80,14 +80,17 @@ class Usage:
     """What pods and reservations use of each node; devices in ResourceClaims (by the pod's uid) are included."""
 
     def __init__(
-        self, pods: Iterable[Pod], promises: Iterable[Promise], claimed: Mapping[str, int] = MappingProxyType({})
+        self,
+        pods: Iterable[Pod],
+        reservations: Iterable[PodReservation],
+        claimed: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.resources: dict[str, Resources] = defaultdict(Resources)
         self.devices: dict[tuple[str, str], int] = defaultdict(int)
         self.uids: dict[str, set[str]] = defaultdict(set)
         """Pods that request devices by the name of a resource, by node."""
         self.plain: dict[str, Resources] = defaultdict(Resources)
-        self.awaited: dict[str, list[Promise]] = defaultdict(list)
+        self.awaited: dict[str, list[PodReservation]] = defaultdict(list)
         """The reservations of pods that still wait for any node of a pool, by pool."""
         arrived: dict[tuple[str, int, str], list[Pod]] = defaultdict(list)
         anywhere: dict[tuple[str, int], list[Pod]] = defaultdict(list)
@@ -99,18 +102,19 @@ class Usage:
                 if pod.job_uid:
                     arrived[pod.job_uid, pod.attempt, pod.node].append(pod)
                     anywhere[pod.job_uid, pod.attempt].append(pod)
-        for promise in promises:
-            if not promise.node:
+        for reservation in reservations:
+            if not reservation.node:
                 came = sum(
-                    promise.kept_by(pod, claimed) for pod in anywhere.get((promise.job_uid, promise.attempt), ())
+                    reservation.kept_by(pod, claimed)
+                    for pod in anywhere.get((reservation.job_uid, reservation.attempt), ())
                 )
-                if promise.index >= came:
-                    self.awaited[promise.pool].append(promise)
+                if reservation.index >= came:
+                    self.awaited[reservation.pool].append(reservation)
                 continue
-            pods_there = arrived.get((promise.job_uid, promise.attempt, promise.node), ())
-            if not any(promise.kept_by(pod, claimed) for pod in pods_there):
-                devices = {promise.resource: promise.gpus}
-                self._take(promise.node, devices, promise.needs, dict(promise.others))
+            pods_there = arrived.get((reservation.job_uid, reservation.attempt, reservation.node), ())
+            if not any(reservation.kept_by(pod, claimed) for pod in pods_there):
+                devices = {reservation.resource: reservation.gpus}
+                self._take(reservation.node, devices, reservation.needs, dict(reservation.others))
 
     def _take(
         self,

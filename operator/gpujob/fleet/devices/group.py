@@ -134,7 +134,7 @@ def _facts(
 
 
 @lru_cache(maxsize=MOST_KINDS)
-def _promised(told: Told) -> frozenset[Vendor]:
+def _vendors_by_labels(told: Told) -> frozenset[Vendor]:
     """The vendors whose devices the labels announce, allocatable or not."""
     labels = dict(told)
     return frozenset(
@@ -219,9 +219,9 @@ def _beside(group: DeviceGroup, groups: Sequence[DeviceGroup]) -> int:
 def _without_plugin(
     node: Node, told: Told, origin: Origin, catalog: Catalog, offered: Set[Vendor]
 ) -> Iterator[DeviceGroup]:
-    promised = _promised(told) - offered
+    labelled = _vendors_by_labels(told) - offered
     for reader, resource in ((nvidia, nvidia.PLAIN), (amd, amd.PLAIN)):
-        if vendor_of(resource) in promised:
+        if vendor_of(resource) in labelled:
             known = reader.read(node, resource, origin.instance_type, catalog)
             sentence = "labels of node {} show {} devices but no device plugin offers {}; install or restart the plugin"
             problem: Finding | None = Finding(Reason.NO_DEVICE_PLUGIN, sentence, (node.name, known.vendor, resource))

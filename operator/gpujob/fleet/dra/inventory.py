@@ -13,9 +13,9 @@ from typing import Final
 
 from gpujob.fleet.dra.device_taints import TaintRule, read_rule
 from gpujob.fleet.dra.resource_slices import (
-    Claim,
     DeviceClass,
     Key,
+    ResourceClaim,
     Slice,
     SliceDevice,
     read_claim,
@@ -38,11 +38,11 @@ class Inventory:
         self._current: dict[PoolKey, dict[str, tuple[SliceDevice, ...]]] = {}
         self._limits: dict[PoolKey, Mapping[tuple[str, str], int]] = {}
         self._pools_on: dict[str, set[PoolKey]] = defaultdict(set)
-        self._claims: dict[Hashable, Claim] = {}
-        self._holders: dict[Key, dict[Hashable, Claim]] = defaultdict(dict)
+        self._claims: dict[Hashable, ResourceClaim] = {}
+        self._holders: dict[Key, dict[Hashable, ResourceClaim]] = defaultdict(dict)
         self._classes: dict[Hashable, DeviceClass] = {}
         self._rules: dict[Hashable, TaintRule] = {}
-        self._as_read: dict[Hashable, Claim] = {}
+        self._as_read: dict[Hashable, ResourceClaim] = {}
         self._named: dict[Hashable, dict[Hashable, str]] = defaultdict(dict)
         self._claim_of: dict[Hashable, Hashable] = {}
         self._touched: set[str] = set()
@@ -65,7 +65,7 @@ class Inventory:
         for pool in {(one.driver, one.pool) for one in (before, found) if one is not None}:
             self._settle(pool)
 
-    def put_claim(self, key: Hashable, found: Claim | None) -> None:
+    def put_claim(self, key: Hashable, found: ResourceClaim | None) -> None:
         """Applies a ResourceClaim, new or changed; None if it is deleted."""
         if found is None:
             self._as_read.pop(key, None)
@@ -87,13 +87,13 @@ class Inventory:
             if claim in self._as_read:
                 self._hold(claim, self._as_named(claim, self._as_read[claim]))
 
-    def _as_named(self, key: Hashable, claim: Claim | None) -> Claim | None:
+    def _as_named(self, key: Hashable, claim: ResourceClaim | None) -> ResourceClaim | None:
         """A claim that a pod's status names is counted with that pod, whatever its own annotation says."""
         if claim is None or key not in self._named or claim.extended or not claim.devices:
             return claim
         return replace(claim, extended=True, pods=claim.pods or (min(self._named[key].values()),))
 
-    def _hold(self, key: Hashable, found: Claim | None) -> None:
+    def _hold(self, key: Hashable, found: ResourceClaim | None) -> None:
         before = self._claims.pop(key, None)
         if before is not None:
             self._count(before, -1)
@@ -136,7 +136,7 @@ class Inventory:
         recounted, self._recounted = self._recounted, set()
         return recounted
 
-    def _count(self, claim: Claim, sign: int) -> None:
+    def _count(self, claim: ResourceClaim, sign: int) -> None:
         for pod in () if claim.extended else claim.pods:
             self._recounted.add(pod)
             self.of_pod[pod] += sign * len(claim.devices)
@@ -180,7 +180,7 @@ class Inventory:
         taints = sorted(rule.taint for rule in self._rules.values() if rule.matches(device.key))
         return replace(device, healthy=False, taint=device.taint or taints[0]) if taints else device
 
-    def holders(self, device: SliceDevice) -> Iterable[Claim]:
+    def holders(self, device: SliceDevice) -> Iterable[ResourceClaim]:
         """The claims to which a device is allocated."""
         return self._holders[device.key].values() if device.key in self._holders else ()
 

@@ -82,7 +82,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ResourceClaim:
     """A ResourceClaim: the devices allocated to it and the pods for which it is reserved."""
 
     devices: tuple[Key, ...] = ()
@@ -125,7 +125,7 @@ def read_slice(raw: Table) -> Slice:
     )
 
 
-def read_claim(raw: Table) -> Claim:
+def read_claim(raw: Table) -> ResourceClaim:
     """The record of a ResourceClaim object; an admin-access allocation uses no device up."""
     metadata, status = table(raw, "metadata"), table(raw, "status")
     results = tables(table(table(status, "allocation"), "devices"), "results")
@@ -137,7 +137,7 @@ def read_claim(raw: Table) -> Claim:
     extended = table(metadata, "annotations").get(EXTENDED_CLAIM) == "true"
     owners = [*tables(status, "reservedFor"), *(tables(metadata, "ownerReferences") if extended else ())]
     pods = dict.fromkeys(str(owner.get("uid")) for owner in owners if owner.get("uid"))
-    return Claim(held, tuple(pods) if held else (), extended and bool(held))
+    return ResourceClaim(held, tuple(pods) if held else (), extended and bool(held))
 
 
 def read_class(raw: Table) -> DeviceClass:

@@ -124,5 +124,5 @@ class Fleet:
 
 def _led_by(pool: Pool, on: Mapping[str, Sequence[Ahead]]) -> Pool:
     """A pool with the jobs that go first on one of its nodes."""
-    there = {id(each): each for name in on if name in pool.places for each in on[name]}
+    there = {id(each): each for name in on if name in pool.positions for each in on[name]}
     return with_ahead(pool, tuple(there.values())) if there else pool

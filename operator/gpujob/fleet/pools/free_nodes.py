@@ -16,7 +16,7 @@ from gpujob.fleet.kubernetes.objects import Resources, Taint
 if TYPE_CHECKING:
     from gpujob.fleet.pools.node import PoolNode
 
-Place = tuple[int, int, int, str, int]
+SortKey = tuple[int, int, int, str, int]
 """The rank of a node for one more pod, best first: discouraging taints, free devices, free bytes, name."""
 
 Tolerates = Callable[[Taint], bool]
@@ -31,8 +31,8 @@ class Stock:
     """A pool's nodes without a taint that keeps its pods away (`open`), sorted, and the minimum of their resources."""
 
     __slots__ = (
+        "_keys",
         "_nodes",
-        "_places",
         "handlers",
         "least",
         "least_devices",
@@ -65,62 +65,62 @@ class Stock:
         told = {node.handlers for _, node in opened if node.handlers is not None}
         self.handlers = frozenset.intersection(*told) if told else None
         """The handlers that all nodes that report handlers have in common; None if none reports any."""
-        ready = sorted(((_place(node, index), node) for index, node in opened if node.unready is None), key=_by_place)
-        self._places, self._nodes = [place for place, _ in ready], [node for _, node in ready]
+        ready = sorted(((_sort_key(node, index), node) for index, node in opened if node.unready is None), key=_by_key)
+        self._keys, self._nodes = [key for key, _ in ready], [node for _, node in ready]
 
     def with_free(self, gpus: int) -> Iterator[PoolNode]:
         """Open, ready nodes with this number of free devices: discouraged ones last, then the fullest first."""
-        places, index = self._places, 0
-        while index < len(places):
-            discouraged = places[index][0]
-            index = bisect_left(places, (discouraged, gpus), index)
-            while index < len(places) and places[index][0] == discouraged:
+        keys, index = self._keys, 0
+        while index < len(keys):
+            discouraged = keys[index][0]
+            index = bisect_left(keys, (discouraged, gpus), index)
+            while index < len(keys) and keys[index][0] == discouraged:
                 yield self._nodes[index]
                 index += 1
 
     def with_free_at(self, gpus: int) -> Iterator[tuple[int, PoolNode]]:
         """The nodes of `with_free`, each with its index in the pool."""
-        for place, node in zip(self._places, self._nodes, strict=True):
+        for key, node in zip(self._keys, self._nodes, strict=True):
             if node.free >= gpus:
-                yield place[4], node
+                yield key[4], node
 
     def has_free(self, gpus: int, nodes: int) -> bool:
         """Whether `with_free` has this number of nodes."""
-        places, index = self._places, 0
-        while index < len(places) and nodes > 0:
-            discouraged = places[index][0]
-            end = bisect_left(places, (discouraged + 1,), index)
-            nodes -= end - bisect_left(places, (discouraged, gpus), index, end)
+        keys, index = self._keys, 0
+        while index < len(keys) and nodes > 0:
+            discouraged = keys[index][0]
+            end = bisect_left(keys, (discouraged + 1,), index)
+            nodes -= end - bisect_left(keys, (discouraged, gpus), index, end)
             index = end
         return nodes <= 0
 
     def emptiest(self) -> Iterator[PoolNode]:
         """Open, ready nodes, those with the most free devices first, then those without discouraging taints."""
-        if not self._places or self._places[0][0] == self._places[-1][0]:
+        if not self._keys or self._keys[0][0] == self._keys[-1][0]:
             return reversed(self._nodes)
-        ordered = sorted(zip(self._places, self._nodes, strict=True), key=lambda found: _emptier(found[0]))
+        ordered = sorted(zip(self._keys, self._nodes, strict=True), key=lambda found: _emptier(found[0]))
         return (node for _, node in ordered)
 
     def moved(self, changes: Iterable[tuple[int, PoolNode, PoolNode]], tolerates: Tolerates) -> Stock | None:
         """The stock after nodes changed: index, before, after. None if more than free devices or readiness changed."""
         new = copy(self)
-        new._places, new._nodes = list(self._places), list(self._nodes)
+        new._keys, new._nodes = list(self._keys), list(self._nodes)
         for index, before, after in changes:
             if _fixed(before) != _fixed(after):
                 return None
-            new._take_out(_place(before, index))
+            new._take_out(_sort_key(before, index))
             if after.unready is None and all(map(tolerates, after.taints)):
-                new._put_in(_place(after, index), after)
+                new._put_in(_sort_key(after, index), after)
         return new
 
-    def _take_out(self, place: Place) -> None:
-        at = bisect_left(self._places, place)
-        if at < len(self._places) and self._places[at] == place:
-            del self._places[at], self._nodes[at]
+    def _take_out(self, key: SortKey) -> None:
+        at = bisect_left(self._keys, key)
+        if at < len(self._keys) and self._keys[at] == key:
+            del self._keys[at], self._nodes[at]
 
-    def _put_in(self, place: Place, node: PoolNode) -> None:
-        at = bisect_left(self._places, place)
-        self._places.insert(at, place)
+    def _put_in(self, key: SortKey, node: PoolNode) -> None:
+        at = bisect_left(self._keys, key)
+        self._keys.insert(at, key)
         self._nodes.insert(at, node)
 
 
@@ -129,7 +129,7 @@ def _fixed(node: PoolNode) -> tuple[object, ...]:
     return (node.total, node.allocatable, node.taints, node.handlers, node.unlabelled)
 
 
-def _place(node: PoolNode, index: int) -> Place:
+def _sort_key(node: PoolNode, index: int) -> SortKey:
     discouraged = sum(taint.effect == "PreferNoSchedule" for taint in node.taints) if node.taints else 0
     if node.suspected is not None:
         discouraged += 2 * MOST_TAINTS
@@ -138,10 +138,10 @@ def _place(node: PoolNode, index: int) -> Place:
     return (discouraged, node.free, node.left.memory, node.name, index)
 
 
-def _by_place(found: tuple[Place, PoolNode]) -> Place:
+def _by_key(found: tuple[SortKey, PoolNode]) -> SortKey:
     return found[0]
 
 
-def _emptier(place: Place) -> tuple[int, int, int, str]:
-    discouraged, free, left, name, _ = place
+def _emptier(key: SortKey) -> tuple[int, int, int, str]:
+    discouraged, free, left, name, _ = key
     return (-free, discouraged, -left, name)

@@ -187,7 +187,7 @@ class Pool:
         return Stock(self.nodes, self.tolerates)
 
     @cached_property
-    def places(self) -> Mapping[str, Sequence[int]]:
+    def positions(self) -> Mapping[str, Sequence[int]]:
         """The index of a name in `nodes`; two indexes if the pool has two resources of one node."""
         found: dict[str, list[int]] = defaultdict(list)
         for index, node in enumerate(self.nodes):

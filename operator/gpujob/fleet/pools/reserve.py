@@ -45,7 +45,7 @@ def unnamed_reserved(pool: Pool, pods: Pods) -> Pool:
     if pool.growth is None or not left:
         return after
     grown = copy(after)
-    grown.__dict__.update(answers=after.answers, growth=_promised(pool.growth, pods, left))
+    grown.__dict__.update(answers=after.answers, growth=_growth_after(pool.growth, pods, left))
     grown.__dict__.pop("as_if_first", None)
     return grown
 
@@ -62,7 +62,7 @@ def _has_room(node: PoolNode, pods: Pods) -> bool:
     return linked and node.free >= pods.gpus and node.left.covers(pods.needs)
 
 
-def _promised(growth: Growth, pods: Pods, count: int) -> Growth:
+def _growth_after(growth: Growth, pods: Pods, count: int) -> Growth:
     """The growth of a pool after a number of pods wait for future nodes."""
     waited_for = sorted(growth.started, key=lambda node: (node.free, node.left.memory))
     started = []
@@ -121,7 +121,7 @@ def _moved(pool: Pool, takings: Iterable[Taking], sign: int) -> Pool:
     for taking in takings:
         needs = taking.needs if sign > 0 else NOTHING.minus(taking.needs)
         for name, gpus in taking.on:
-            for index in pool.places.get(name, ()):
+            for index in pool.positions.get(name, ()):
                 node = changed.get(index, pool.nodes[index])
                 # Each pod of a gang has a domain in the fabric; jobs of one node have none.
                 links = node.links if node.links is None or not taking.linked else node.links - sign

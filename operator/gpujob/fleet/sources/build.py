@@ -14,7 +14,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.assembly.admin_pool import claimed_pool
 from gpujob.fleet.assembly.host_devices import hosted_groups
 from gpujob.fleet.assembly.node_state import pool_nodes
-from gpujob.fleet.assembly.usage import Promise, Usage
+from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.from_slices import with_slices
 from gpujob.fleet.devices.group import DeviceGroup, also_counted_as, groups_of
 from gpujob.fleet.dra.inventory import Inventory
@@ -39,7 +39,7 @@ def read_fleet(
     catalog: Catalog,
     admin_pools: Sequence[AdminPool] = (),
     runtime_classes: Classes = NO_CLASSES,
-    promises: Iterable[Promise] = (),
+    reservations: Iterable[PodReservation] = (),
     known: Mapping[str, tuple[DeviceGroup, ...]] | None = None,
     inventory: Inventory | None = None,
 ) -> Fleet:
@@ -48,7 +48,7 @@ def read_fleet(
     `known` can hold the device groups of nodes already read (by node name), because labels change rarely; `inventory` the devices
     of DRA drivers.
     """
-    usage = Usage(pods, promises, inventory.of_pod) if inventory else Usage(pods, promises)
+    usage = Usage(pods, reservations, inventory.of_pod) if inventory else Usage(pods, reservations)
     claims = Claims(admin_pools)
     claimed: dict[str, list[DeviceGroup]] = defaultdict(list)
     discovered: dict[tuple[object, ...], list[DeviceGroup]] = defaultdict(list)
@@ -76,9 +76,9 @@ def read_fleet(
 
 def with_awaited(pool: Pool, usage: Usage) -> Pool:
     """The pool after the reservations of pods that wait for its nodes by its selector alone: the largest first."""
-    gangs: dict[tuple[int, str, int], list[Promise]] = defaultdict(list)
-    for promise in usage.awaited.get(pool.name, ()):
-        gangs[-promise.gpus, promise.job_uid, promise.attempt].append(promise)
+    gangs: dict[tuple[int, str, int], list[PodReservation]] = defaultdict(list)
+    for reservation in usage.awaited.get(pool.name, ()):
+        gangs[-reservation.gpus, reservation.job_uid, reservation.attempt].append(reservation)
     for _, gang in sorted(gangs.items(), key=itemgetter(0)):
         first = min(gang, key=attrgetter("index"))
         size = max(each.index for each in gang) + 1

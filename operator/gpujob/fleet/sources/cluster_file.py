@@ -16,9 +16,9 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.extending import Extending, extends
 from gpujob.catalog.images.from_spec import runtime_of
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.catalog.images.unreadable import held_runtimes, told
-from gpujob.fleet.assembly.quotas_promised import quotas_promised
-from gpujob.fleet.assembly.usage import Promise
+from gpujob.catalog.images.unreadable import held_runtimes, sentences
+from gpujob.fleet.assembly.quotas_reserved import quotas_reserved
+from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.dra import resource_slices
 from gpujob.fleet.dra.inventory import read_inventory
 from gpujob.fleet.gpupools.selection import AdminPool, admin_pool
@@ -98,7 +98,7 @@ class ClusterObjects:
     namespaces: Mapping[str, Namespace] = field(default_factory=dict, hash=False)
     volumes: Volumes = field(default=NO_VOLUMES, hash=False)
     priorities: Priorities = field(default_factory=dict, hash=False)
-    promises: tuple[Promise, ...] = ()
+    reservations: tuple[PodReservation, ...] = ()
     """The reservations of the child Jobs of GPUJobs, each once; set by the caller that reads Jobs."""
     others: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     """GPUJobProfiles and the objects of DRA as they came."""
@@ -134,12 +134,12 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
             catalog,
             admin_pools,
             objects.runtime_classes,
-            objects.promises,
+            objects.reservations,
             inventory=inventory,
         )
     # Published pools contain no names or labels of nodes, so volumes are unknown.
     volumes = NO_VOLUMES if objects.published_only else objects.volumes
-    quotas = quotas_promised(objects.quotas, objects.promises, objects.pods, objects.priorities)
+    quotas = quotas_reserved(objects.quotas, objects.reservations, objects.pods, objects.priorities)
     fleet = replace(fleet, quotas=quotas, limits=objects.limits, namespaces=objects.namespaces, volumes=volumes)
     return replace(fleet, priorities=objects.priorities), catalog
 
@@ -147,7 +147,7 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
 def with_extended(objects: ClusterObjects, catalog: Catalog) -> ClusterObjects:
     """The objects with the rows of the GPURuntimes that extend one of the catalog; a sentence for each that cannot."""
     rows = [row for each in objects.extending for row in each.runtimes(catalog.runtimes)]
-    runtimes, unread = (*objects.runtimes, *rows), (*objects.unread, *told(rows))
+    runtimes, unread = (*objects.runtimes, *rows), (*objects.unread, *sentences(rows))
     return replace(objects, runtimes=runtimes, extending=(), unread=unread) if rows else objects
 
 

@@ -15,8 +15,8 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.assembly.admin_pool import claimed_pool
 from gpujob.fleet.assembly.host_devices import hosted_groups
 from gpujob.fleet.assembly.node_state import pool_nodes
-from gpujob.fleet.assembly.reservations import Promised
-from gpujob.fleet.assembly.usage import Promise, Usage
+from gpujob.fleet.assembly.reservations import PodReservations
+from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import AdminPool, Claims
 from gpujob.fleet.gpupools.unreadable import doubts_of_unclaimed
@@ -57,7 +57,7 @@ class FleetIndex:
         self._node_of: dict[str, str] = {}
         self._usage = Usage((), ())
         self._resources_on: dict[str, list[str]] = defaultdict(list)
-        self.promised = Promised(claimed)
+        self.reserved = PodReservations(claimed)
         self._names: dict[Home, Naming] = {}
         self._named_for: tuple[object, ...] = ()
         self._base: dict[Home, Pool] = {}
@@ -67,7 +67,7 @@ class FleetIndex:
         self._touched: set[str] = set()
         self._stale: set[Home] = set()
         self._changed: set[Home] = set()
-        self._awaited: dict[str, list[Promise]] = {}
+        self._awaited: dict[str, list[PodReservation]] = {}
         self._ordered: tuple[Pool, ...] = ()
         self._classes = NO_CLASSES
         self._answers: dict[object, tuple[object, object]] = {}
@@ -120,17 +120,17 @@ class FleetIndex:
             self._pods_on[pod.node][key] = pod
             self._node_of[pod.uid] = pod.node
             self._touched.add(pod.node)
-        self.promised.take_pod(key, before, pod)
+        self.reserved.take_pod(key, before, pod)
 
     def put_claimed(self, uids: Set[str]) -> None:
         """Applies changed allocations of ResourceClaims, by the uids of their pods."""
         if uids:
             self._touched |= {self._node_of[uid] for uid in uids & self._node_of.keys()}
-            self.promised.take_claims()
+            self.reserved.take_claims()
 
-    def put_promises(self, source: Hashable, promises: Iterable[Promise]) -> None:
+    def put_reservations(self, source: Hashable, reservations: Iterable[PodReservation]) -> None:
         """Replaces the reservations of one source; of equal ones that of the last source counts."""
-        self._touched |= self.promised.put(source, promises)
+        self._touched |= self.reserved.put(source, reservations)
 
     def put_admin_pools(self, admins: Sequence[AdminPool]) -> None:
         """Replaces the admins' GPUPools; if they differ, every node is assigned to pools again."""
@@ -212,7 +212,7 @@ class FleetIndex:
                 del self._pods_on[name]
         found = Usage(
             (pod for name in self._touched & self._pods_on.keys() for pod in self._pods_on[name].values()),
-            (promise for name in self._touched for promise in self.promised.on(name)),
+            (reservation for name in self._touched for reservation in self.reserved.on(name)),
             self._claimed,
         )
         usage.resources.update(found.resources)
@@ -261,7 +261,7 @@ class FleetIndex:
                 pool, groups = self._base[home], self._homes[home][name]
                 nodes = pool_nodes(groups, self._usage, pool.fabric, pool.tolerated)
                 fresh = (for_pods_of(pool.handler, node) for node in nodes)
-                changes[home].update(zip(pool.places[name], fresh, strict=True))
+                changes[home].update(zip(pool.positions[name], fresh, strict=True))
         for home, changed in changes.items():
             self._base[home] = self._base[home].with_nodes(changed)
             self._changed.add(home)
@@ -269,9 +269,9 @@ class FleetIndex:
 
     def _reckon_awaited(self) -> None:
         """Counts the pods that wait for any node of a pool, if a reservation or a pod of a job changed."""
-        if not self.promised.moved:
+        if not self.reserved.moved:
             return
-        before, self._awaited = self._awaited, self.promised.awaited()
+        before, self._awaited = self._awaited, self.reserved.awaited()
         self._usage.awaited = self._awaited
         names = {name for name in (*before, *self._awaited) if before.get(name) != self._awaited.get(name)}
         self._changed |= {home for home, pool in self._base.items() if pool.name in names}

@@ -13,7 +13,7 @@ from gpujob.lifecycle.steps import ends
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import probe_runs
 from gpujob.status.job import conditions
-from gpujob.status.job.conditions import Claim
+from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord
 from gpujob.values.untrusted import tables
@@ -47,20 +47,24 @@ def ended_by_stall(evaluation: Evaluation, child: ChildRecord, found: Stall) -> 
 
 def with_stall(evaluation: Evaluation, status: dict[str, Any], found: Stall | None) -> dict[str, Any]:
     """The status with the condition Stalled, where the job stands still or does not any more."""
-    claim = _claim(evaluation, status, found)
-    if claim is None:
+    update = _update(evaluation, status, found)
+    if update is None:
         return status
     held = tables(status, "conditions")
-    return status | {"conditions": conditions.merged(held, (claim,), evaluation.job.generation, evaluation.now.text)}
+    return status | {"conditions": conditions.merged(held, (update,), evaluation.job.generation, evaluation.now.text)}
 
 
-def _claim(evaluation: Evaluation, status: Mapping[str, Any], found: Stall | None) -> Claim | None:
+def _update(evaluation: Evaluation, status: Mapping[str, Any], found: Stall | None) -> ConditionUpdate | None:
     if found is not None:
         message = f"{found.message}; the job runs on, spec.stall.action: Restart or Fail would end the attempt"
-        return Claim(ConditionType.STALLED, True, Reason.STALLED, message)
+        return ConditionUpdate(ConditionType.STALLED, True, Reason.STALLED, message)
     held = any(
         c.get("type") == ConditionType.STALLED and c.get("status") == "True" for c in tables(status, "conditions")
     )
     telemetry, now = evaluation.view.telemetry, evaluation.now.server
     works = stalls.is_fresh(telemetry.measured, now) and stalls.stall_of(evaluation.job, telemetry, now) is None
-    return Claim(ConditionType.STALLED, False, Reason.STEPS_GO_ON, "the job works again") if held and works else None
+    return (
+        ConditionUpdate(ConditionType.STALLED, False, Reason.STEPS_GO_ON, "the job works again")
+        if held and works
+        else None
+    )

@@ -17,7 +17,7 @@ from gpujob.placement.capacity.node_filters import asked_of, disk_needed, larges
 from gpujob.placement.capacity.pod_resources import node_needs, smallest
 from gpujob.placement.capacity.queue_position import has_nothing_else, queued_behind
 from gpujob.placement.capacity.shortage import kept_out_by_class, why_busy, why_never
-from gpujob.placement.capacity.topology import has_links, in_one_place, largest_place, place_of
+from gpujob.placement.capacity.topology import domain_of, has_links, in_one_place, largest_place
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.values.finding import Finding, counted
@@ -104,7 +104,7 @@ def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple
     """
     able, wanted = all_able(demand, pool, image_size), demand.nodes
     together, linked = in_one_place(demand, pool), pool.fabric is None
-    places: dict[str, list[tuple[PoolNode, Resources]]] = defaultdict(list)
+    domains: dict[str, list[tuple[PoolNode, Resources]]] = defaultdict(list)
     excluded = {each.node for each in demand.excluded_nodes}
     for node in pool.stock.with_free(demand.gpus_per_node):
         if node.name in excluded:
@@ -113,11 +113,11 @@ def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple
         if not node.left.covers(needs) or not (linked or has_links(demand, node)):
             continue
         if able or not rejections(demand, pool, node, image_size):
-            chosen = places[place_of(node) if together else ""]
+            chosen = domains[domain_of(node) if together else ""]
             chosen.append((node, needs))
             if len(chosen) == wanted:
                 return chosen
-    chosen = max(places.values(), key=len, default=[])
+    chosen = max(domains.values(), key=len, default=[])
     if together:
         # The topology domain of a new node is unknown, so the gang uses new nodes only.
         chosen = [] if pool.growth else chosen

@@ -17,18 +17,18 @@ def in_one_place(demand: Demand, pool: Pool) -> bool:
     return demand.nodes > 1 and pool.fabric is not None and pool.fabric.topology_key != ""
 
 
-def place_of(node: PoolNode) -> str:
+def domain_of(node: PoolNode) -> str:
     """The topology domain of a node; a node without the label is a domain of its own."""
     return node.domain or f"/{node.name}"
 
 
 def largest_place(demand: Demand, pool: Pool, nodes: Iterable[PoolNode]) -> list[PoolNode]:
     """The nodes of the largest topology domain; nodes that can be added may share one domain."""
-    places: dict[str, list[PoolNode]] = defaultdict(list)
+    domains: dict[str, list[PoolNode]] = defaultdict(list)
     together = in_one_place(demand, pool)
     for node in nodes:
-        places[place_of(node) if together and not node.coming else ""].append(node)
-    return max(places.values(), key=len, default=[])
+        domains[domain_of(node) if together and not node.coming else ""].append(node)
+    return max(domains.values(), key=len, default=[])
 
 
 def has_links(demand: Demand, node: PoolNode) -> bool:

@@ -18,14 +18,14 @@ from gpujob.placement.filters.memory import is_tight, needed
 from gpujob.placement.filters.selection import PoolClass
 from gpujob.placement.images.image import Image
 from gpujob.placement.scoring import score
-from gpujob.placement.scoring.pool_order import PoolScore, standings
+from gpujob.placement.scoring.pool_order import PoolScore, order_pools
 from gpujob.placement.scoring.reservations import Reservation, holds_nothing, nearest
 from gpujob.placement.scoring.score import Aim, PoolResult, Rank, Worth
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import FIXABLE_REASONS, Objective, Outcome
 
 
-class Wanted:
+class GangSearch:
     """A gang, and what is equal for all pools."""
 
     __slots__ = (
@@ -44,7 +44,7 @@ class Wanted:
         "rejections",
     )
 
-    def __init__(self, asked: GangEvaluator, every: Sequence[Wanted], only: str | None = None) -> None:
+    def __init__(self, asked: GangEvaluator, every: Sequence[GangSearch], only: str | None = None) -> None:
         self.asked, self.demand, self.gang, self.fleet = asked, asked.demand, asked.demand.gang, asked.fleet
         self.catalog, self.rejections = asked.catalog, asked.rejections
         self._only, self._least = only, needed(self.demand) or 0
@@ -52,23 +52,23 @@ class Wanted:
         limit = self.demand.max_price
         # The highest price of one GPU in micro-dollars.
         self._price_limit = inf if limit is None else limit // self.gang.gpus
-        self._known: dict[int, Place | None] = {}
+        self._known: dict[int, LazyCandidate | None] = {}
         self._accepted, self._refused = set[PoolClass](), set[PoolClass]()
 
-    def worth(self, standing: PoolScore) -> Worth:
+    def worth(self, pool_score: PoolScore) -> Worth:
         """The value of the gang on existing nodes of a pool; a node that is started for it costs more."""
-        return standing.worth(self.gang.gpus, scales=self.asked.scales)
+        return pool_score.worth(self.gang.gpus, scales=self.asked.scales)
 
-    def places(
+    def candidates(
         self, aim: Aim, beats: Callable[[Worth], bool] | None = None, price_limit: int | None = None
-    ) -> Iterator[Place]:
+    ) -> Iterator[LazyCandidate]:
         """The pools that are not infeasible, best first; only those that can beat the bound, within the aim's ceiling and, if
         pools are ordered by price, at most `price_limit` micro-dollars.
         """
         gpus, scales = self.gang.gpus, self.asked.scales
         # Where the speed grows with the number of GPUs, the value of one is that of the gang.
         ceiling = aim.ceiling if scales else None
-        for each in self._asked_about(standings(self.demand, aim, self.fleet, self.catalog).ordered):
+        for each in self._asked_about(order_pools(self.demand, aim, self.fleet, self.catalog).ordered):
             if price_limit is not None and each.price is not None and each.price * gpus > price_limit:
                 if self.demand.trying is None:
                     return  # The order is that of the prices.
@@ -79,24 +79,24 @@ class Wanted:
                 if aim.objective is not Objective.VALUE and self.demand.trying is None:
                     return  # Neither do the pools after it.
                 continue
-            place = self._place(each)
-            if place is not None:
-                yield place
+            candidate = self._candidate(each)
+            if candidate is not None:
+                yield candidate
 
     def begin(self) -> None:
         """Makes each evaluated candidate wait again; its results are kept."""
-        for place in filter(None, self._known.values()):
-            place.is_next = True
+        for candidate in filter(None, self._known.values()):
+            candidate.is_next = True
 
-    def sizes(self, standing: PoolScore) -> Sequence[Place]:
+    def sizes(self, pool_score: PoolScore) -> Sequence[LazyCandidate]:
         """The candidates of one pool, one for each gang that holds the model there, the smallest first."""
-        sized = (each._place(standing) for each in self._every if each.gang.is_for(standing.pool))
+        sized = (each._candidate(pool_score) for each in self._every if each.gang.is_for(pool_score.pool))
         return tuple(filter(None, sized)) if self.gang.pools is not None else ()
 
-    def without_speed(self) -> Iterator[Place]:
+    def without_speed(self) -> Iterator[LazyCandidate]:
         """The candidates with a price and an unknown value."""
-        unknown = standings(self.demand, Aim(Objective.VALUE), self.fleet, self.catalog).without_speed
-        return filter(None, map(self._place, self._asked_about(unknown)))
+        unknown = order_pools(self.demand, Aim(Objective.VALUE), self.fleet, self.catalog).without_speed
+        return filter(None, map(self._candidate, self._asked_about(unknown)))
 
     def _asked_about(self, found: Sequence[PoolScore]) -> Iterator[PoolScore]:
         """The pools that the gang is for and that have the memory and the price for it; these numbers exclude most pools."""
@@ -105,37 +105,41 @@ class Wanted:
             pools = frozenset({self._only}) & (pools if pools is not None else frozenset({self._only}))
         for each in found if pools is None else [each for each in found if each.pool in pools]:
             memory, price = each.memory, each.price
-            if (memory is None or memory >= least) and (price is None or price <= most) and each.kin not in refused:
+            if (
+                (memory is None or memory >= least)
+                and (price is None or price <= most)
+                and each.pool_class not in refused
+            ):
                 yield each
 
-    def _place(self, standing: PoolScore) -> Place | None:
+    def _candidate(self, pool_score: PoolScore) -> LazyCandidate | None:
         """The candidate; None if the gang is infeasible."""
-        place = standing.place
-        if place not in self._known:
-            pool = self.fleet.pools[place]
-            refusal = self._first_refusal(pool, standing.kin)
+        index = pool_score.position
+        if index not in self._known:
+            pool = self.fleet.pools[index]
+            refusal = self._first_refusal(pool, pool_score.pool_class)
             refused = refusal is not None and refusal.reason not in FIXABLE_REASONS
-            self._known[place] = None if refused else Place(self, pool, standing, refusal)
-        return self._known[place]
+            self._known[index] = None if refused else LazyCandidate(self, pool, pool_score, refusal)
+        return self._known[index]
 
-    def _first_refusal(self, pool: Pool, kin: PoolClass) -> Finding | None:
+    def _first_refusal(self, pool: Pool, pool_class: PoolClass) -> Finding | None:
         """What rejects a pool whatever the image. If it makes all equivalent pools infeasible, these are not evaluated."""
         if self.asked.allowance.is_limited:
             over, forever = self.asked.allowance.refusal_of_gpus(pool)
             if over is not None and forever:
                 return over
-        if kin in self._accepted:
+        if pool_class in self._accepted:
             return None
         of_rules, shared = self.asked.asking.first_refusal(self.demand, pool, self.fleet)
         found = of_rules or next(iter(self.rejections.of_device(pool)), None)
         if shared and found is None:
-            self._accepted.add(kin)
+            self._accepted.add(pool_class)
         elif shared and found is not None and found.reason not in FIXABLE_REASONS:
-            self._refused.add(kin)
+            self._refused.add(pool_class)
         return found
 
 
-class Place:
+class LazyCandidate:
     """A pool for one gang, evaluated on demand and never twice."""
 
     __slots__ = (
@@ -143,18 +147,18 @@ class Place:
         "_fit",
         "_fixable",
         "_pool",
+        "_pool_score",
         "_refusal",
-        "_standing",
+        "_search",
         "_tried",
-        "_wanted",
         "is_next",
         "is_tight",
     )
 
-    def __init__(self, wanted: Wanted, pool: Pool, standing: PoolScore, refusal: Finding | None) -> None:
-        self._wanted, self._pool, self._standing = wanted, pool, standing
+    def __init__(self, search: GangSearch, pool: Pool, pool_score: PoolScore, refusal: Finding | None) -> None:
+        self._search, self._pool, self._pool_score = search, pool, pool_score
         self._refusal = refusal
-        self.is_tight = is_tight(wanted.gang, pool)
+        self.is_tight = is_tight(search.gang, pool)
         self.is_next, self._tried, self._fixable = True, False, False
         self._fit: PoolResult | None = None
         self._by_size: Sequence[tuple[Image, NodeFit | None]] | None = None
@@ -163,46 +167,46 @@ class Place:
         """The lower bound of its rank, and the ranks of the next ones in their order: existing nodes, no warnings except those
         about the pool.
         """
-        return self._least(aim, self._standing.doubts)
+        return self._least(aim, self._pool_score.doubts)
 
     def bound(self, aim: Aim) -> Rank:
         """The lower bound of its rank."""
-        return self._least(aim, self._standing.doubts + self.is_tight)
+        return self._least(aim, self._pool_score.doubts + self.is_tight)
 
     def _least(self, aim: Aim, doubts: int) -> Rank:
-        gang, scales = self._wanted.gang, self._wanted.asked.scales
-        other = score.is_late(self._wanted.demand, self._pool, gang)
+        gang, scales = self._search.gang, self._search.asked.scales
+        other = score.is_late(self._search.demand, self._pool, gang)
         return (
             False,
             False,
             other,
-            *self._standing.objective_key(gang.gpus, aim, scales=scales),
+            *self._pool_score.objective_key(gang.gpus, aim, scales=scales),
             False,
-            *self._standing.ties(self._pool, gang, doubts, scales=scales),
+            *self._pool_score.ties(self._pool, gang, doubts, scales=scales),
         )
 
     def fitting(self) -> PoolResult | None:
         """The result of its best image that fits now; None if a nearer gang that holds the model fits the pool."""
         found = self._fitting()
-        if found is None or self._wanted.gang.pools is None:
+        if found is None or self._search.gang.pools is None:
             return found
         return None if any(other._fitting() for other in self._nearer()) else found
 
-    def _nearer(self) -> Iterator[Place]:
+    def _nearer(self) -> Iterator[LazyCandidate]:
         """The pool's candidates of other gangs that hold the model and that `decide` shows first if the outcome is equal: those
         without the warning MemTight, then the smaller ones.
         """
-        sizes = self._wanted.sizes(self._standing)
+        sizes = self._search.sizes(self._pool_score)
         mine = sizes.index(self)
-        return (other for place, other in enumerate(sizes) if (other.is_tight, place) < (self.is_tight, mine))
+        return (other for rank, other in enumerate(sizes) if (other.is_tight, rank) < (self.is_tight, mine))
 
     def _fitting(self) -> PoolResult | None:
         if not self._tried:
             self._tried = True
-            wanted, pool = self._wanted, self._pool
-            if self._refusal is not None or not node_fit.may_have_room(wanted.gang, pool):
+            search, pool = self._search, self._pool
+            if self._refusal is not None or not node_fit.may_have_room(search.gang, pool):
                 return None
-            allowance = wanted.asked.allowance
+            allowance = search.asked.allowance
             if allowance.is_limited and allowance.refusal_of_gpus(pool)[0] is not None:
                 return None
             trials = (self._try(image, room) for image, room in self._rooms() if room is not None)
@@ -221,9 +225,9 @@ class Place:
         """Whether its unavailable candidates count: no gang that holds the model fits the pool, and no nearer one is
         unavailable.
         """
-        if self._wanted.gang.pools is None:
+        if self._search.gang.pools is None:
             return True
-        if any(other._fitting() for other in self._wanted.sizes(self._standing)):
+        if any(other._fitting() for other in self._search.sizes(self._pool_score)):
             return False
         return not any(other.is_busy() for other in self._nearer())
 
@@ -231,7 +235,7 @@ class Place:
         """Whether it has an unavailable candidate that can become free and beats the bound."""
         for trial in self._busy() if self._counts() else ():
             if trial is None:
-                if beats(self._wanted.worth(self._standing)):
+                if beats(self._search.worth(self._pool_score)):
                     return True
             elif not score.in_vain(trial.candidate) and beats(score.worth(trial.candidate)):
                 return True
@@ -241,22 +245,22 @@ class Place:
         """The nodes that lack the fewest devices; None if more than devices is missing."""
         for image, trial in self._busy_images():
             if trial is None or not holds_nothing(trial.candidate.reasons):
-                return nearest(self._wanted.demand, self._pool, image.size)
+                return nearest(self._search.demand, self._pool, image.size)
         return None
 
     def is_misconfigured(self) -> bool:
         """Whether it has a fixable candidate; evaluated after `is_busy`."""
         if self._fixable:
             return True
-        wanted, pool = self._wanted, self._pool
-        if self._refusal is None and not wanted.rejections.may_say(FIXABLE_REASONS, pool):
+        search, pool = self._search, self._pool
+        if self._refusal is None and not search.rejections.may_say(FIXABLE_REASONS, pool):
             return False
         images = [
             alike
-            for alike in wanted.rejections.alike(pool)
+            for alike in search.rejections.alike(pool)
             if alike.mendable and (alike.rejections[0] or self._refusal is not None)
         ]
-        trials = wanted.asked.some(pool, images)
+        trials = search.asked.some(pool, images)
         return any(trial.candidate.outcome is Outcome.MISCONFIGURED for trial in trials)
 
     def _busy(self) -> Iterator[PoolResult | None]:
@@ -264,8 +268,8 @@ class Place:
         return (trial for _, trial in self._busy_images())
 
     def _busy_images(self) -> Iterator[tuple[Image, PoolResult | None]]:
-        demand, pool = self._wanted.demand, self._pool
-        has_quota = demand.namespace in self._wanted.fleet.quotas
+        demand, pool = self._search.demand, self._pool
+        has_quota = demand.namespace in self._search.fleet.quotas
         for image, room in self._rooms():
             if room is None and not has_quota and node_fit.is_full(demand, pool, image.size):
                 yield image, None
@@ -276,8 +280,8 @@ class Place:
                     yield image, trial
 
     def _try(self, image: Image, room: NodeFit | None) -> PoolResult:
-        alike = self._wanted.rejections.accepted(self._pool, image)
-        return next(self._wanted.asked.some(self._pool, (alike,), room, rejections=()))
+        alike = self._search.rejections.accepted(self._pool, image)
+        return next(self._search.asked.some(self._pool, (alike,), room, rejections=()))
 
     def _rooms(self) -> Sequence[tuple[Image, NodeFit | None]]:
         """`_by_room`, cached; None if the pool is rejected whatever the image."""
@@ -287,7 +291,7 @@ class Place:
 
     def _by_room(self) -> Iterator[tuple[Image, NodeFit | None]]:
         """The images that nothing rejects, best first, one for each equal room; and the room now."""
-        demand, pool, rejections = self._wanted.demand, self._pool, self._wanted.rejections
+        demand, pool, rejections = self._search.demand, self._pool, self._search.rejections
         seen, one_size = set(), False
         uniform: int | None = None
         for image in rejections.acceptable(pool):

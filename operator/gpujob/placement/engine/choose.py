@@ -13,7 +13,7 @@ from itertools import islice
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.placement.engine.best_first import Place, Wanted
+from gpujob.placement.engine.best_first import GangSearch, LazyCandidate
 from gpujob.placement.engine.decide import choice_of
 from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
@@ -51,7 +51,7 @@ def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
     return pick or Pick(_without_room(asked, _objective(asked, demand.objective)))
 
 
-def _pick(asked: Sequence[Wanted], demand: Demand) -> Pick | None:
+def _pick(asked: Sequence[GangSearch], demand: Demand) -> Pick | None:
     """The verdict if a candidate has room; None if none has."""
     objective = _objective(asked, demand.objective)
     best = _best(asked, objective, demand)
@@ -73,30 +73,30 @@ def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Reservati
     objective = _objective(asked, demand.objective)
     best = _best(asked, objective, demand) if demand.wait_seconds else None
     if best is None:
-        places = [place for wanted in asked for place in wanted.places(_plain(objective))]
-        return _nearest(places, objective)
+        candidates = [each for search in asked for each in search.candidates(_plain(objective))]
+        return _nearest(candidates, objective)
     return (*holds_of_room(best), *_nearest(_better_that_are_busy(best, asked, objective), objective))
 
 
-def _nearest(places: Iterable[Place], objective: Objective) -> tuple[Reservation, ...]:
-    found = [(hold.lacking, place.bound(_plain(objective)), hold) for place in places if (hold := place.nearest())]
+def _nearest(candidates: Iterable[LazyCandidate], objective: Objective) -> tuple[Reservation, ...]:
+    found = [(hold.lacking, each.bound(_plain(objective)), hold) for each in candidates if (hold := each.nearest())]
     return (min(found, key=lambda each: each[:2])[2],) if found else ()
 
 
-def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Sequence[Wanted]:
+def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Sequence[GangSearch]:
     asking, rejections = FilterSelection(demand), ImageSelector(demand, catalog)
     asked = (GangEvaluator(demand.only(gang), fleet, catalog, asking, rejections) for gang in demand.gangs)
-    every: list[Wanted] = []
-    every += (Wanted(each, every, only) for each in asked)
+    every: list[GangSearch] = []
+    every += (GangSearch(each, every, only) for each in asked)
     return every
 
 
-def _objective(asked: Sequence[Wanted], objective: Objective) -> Objective:
+def _objective(asked: Sequence[GangSearch], objective: Objective) -> Objective:
     """`score.objective_used` for the candidates with room: Cost if one has a price and no known speed."""
     if objective is not Objective.VALUE:
         return objective
-    unknown = (place for wanted in asked for place in wanted.without_speed())
-    return Objective.COST if any(place.fitting() for place in unknown) else objective
+    unknown = (each for search in asked for each in search.without_speed())
+    return Objective.COST if any(each.fitting() for each in unknown) else objective
 
 
 def _plain(objective: Objective) -> Aim:
@@ -104,7 +104,7 @@ def _plain(objective: Objective) -> Aim:
     return Aim(objective, at_worst=objective is Objective.VALUE)
 
 
-def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> PoolResult | None:
+def _best(asked: Sequence[GangSearch], objective: Objective, demand: Demand) -> PoolResult | None:
     """The best result that fits. Under Value first the best one at worst, then the cheapest of all that are equal to it within
     the error of the speeds.
     """
@@ -117,16 +117,16 @@ def _best(asked: Sequence[Wanted], objective: Objective, demand: Demand) -> Pool
     return _first(asked, Aim(objective, ceiling), demand, price if ceiling is not None else None)
 
 
-def _first(asked: Sequence[Wanted], aim: Aim, demand: Demand, price_limit: int | None = None) -> PoolResult | None:
+def _first(asked: Sequence[GangSearch], aim: Aim, demand: Demand, price_limit: int | None = None) -> PoolResult | None:
     """The first result that fits, by best-first search. Heap key: the lower bound of a gang's remaining candidates, then the
     lower bound of one candidate, then its exact score.
     """
-    for wanted in asked:
-        wanted.begin()
-    streams = [wanted.places(aim, price_limit=price_limit) for wanted in asked]
-    waiting: list[tuple[Rank, int, Place | PoolResult]] = []
+    for search in asked:
+        search.begin()
+    streams = [search.candidates(aim, price_limit=price_limit) for search in asked]
+    waiting: list[tuple[Rank, int, LazyCandidate | PoolResult]] = []
     for number, stream in enumerate(streams):
-        waiting += ((place.floor(aim), number, place) for place in islice(stream, 1))
+        waiting += ((each.floor(aim), number, each) for each in islice(stream, 1))
     heapify(waiting)
     while waiting:
         bound, number, found = waiting[0]
@@ -153,19 +153,21 @@ def _first(asked: Sequence[Wanted], aim: Aim, demand: Demand, price_limit: int |
     return None
 
 
-def _without_room(asked: Sequence[Wanted], objective: Objective) -> Verdict:
-    places = [place for wanted in asked for place in wanted.places(_plain(objective))]
-    if any(place.is_busy() for place in places):
+def _without_room(asked: Sequence[GangSearch], objective: Objective) -> Verdict:
+    candidates = [each for search in asked for each in search.candidates(_plain(objective))]
+    if any(each.is_busy() for each in candidates):
         return Verdict.WAITING
-    return Verdict.MISCONFIGURED if any(place.is_misconfigured() for place in places) else Verdict.IMPOSSIBLE
+    return Verdict.MISCONFIGURED if any(each.is_misconfigured() for each in candidates) else Verdict.IMPOSSIBLE
 
 
-def _better_that_are_busy(best: PoolResult, asked: Sequence[Wanted], objective: Objective) -> Iterator[Place]:
+def _better_that_are_busy(
+    best: PoolResult, asked: Sequence[GangSearch], objective: Objective
+) -> Iterator[LazyCandidate]:
     """The candidates that `score.worth_waiting_for` reads, from the pools that can have one."""
     candidate = best.candidate
     if objective is Objective.VALUE:
         unknown = candidate.price_per_hour is not None and not candidate.speed_of_job
-        if unknown or any(place.may_become_free() for wanted in asked for place in wanted.without_speed()):
+        if unknown or any(each.may_become_free() for search in asked for each in search.without_speed()):
             objective = Objective.COST
     best_worth, judged = score.worth(candidate), objective
 
@@ -174,5 +176,5 @@ def _better_that_are_busy(best: PoolResult, asked: Sequence[Wanted], objective: 
 
     # Candidates worse than the best one's value at worst are not preferred to it.
     aim = Aim(judged, best_worth.at_worst if judged is Objective.VALUE else None)
-    better = (place for wanted in asked for place in wanted.places(aim, beats))
-    return (place for place in better if place.is_wished_for(beats))
+    better = (each for search in asked for each in search.candidates(aim, beats))
+    return (each for each in better if each.is_wished_for(beats))

@@ -46,7 +46,7 @@ def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -
         FilterSelection(demand),
         ImageSelector(demand, catalog),
     )
-    places: list[Sequence[PoolResult]] = []
+    results: list[Sequence[PoolResult]] = []
     sized: dict[str, list[Sequence[PoolResult]]] = {}
     for asked in (
         GangEvaluator(demand.only(gang), fleet, catalog, asking, rejections, problems) for gang in demand.gangs
@@ -54,9 +54,9 @@ def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -
         gang = asked.demand.gang
         for pool in fleet.pools:
             if only in (None, pool.name) and gang.is_for(pool.name):
-                (places if gang.pools is None else sized.setdefault(pool.name, [])).append(asked.trials(pool))
-    places += map(_best_size, sized.values())
-    candidates, best = score.ranked(places, demand)
+                (results if gang.pools is None else sized.setdefault(pool.name, [])).append(asked.trials(pool))
+    results += map(_best_size, sized.values())
+    candidates, best = score.ranked(results, demand)
     if best is None or best.candidate.outcome is not Outcome.FITS:
         return Decision(demand, _verdict(candidates, problems), candidates, problems=problems)
     better = score.worth_waiting_for(best.candidate, candidates, demand) if demand.wait_seconds else None

@@ -39,41 +39,41 @@ def with_trial(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
         return demand
     decision = decide(replace(demand, wait_seconds=0), fleet, catalog)
     fitting = [c for c in decision.candidates if c.outcome in (Outcome.CHOSEN, Outcome.FITS) and not c.provision]
-    places = _one_for_each_device(fitting)
-    if demand.probe_steps is not None and (unprobed := _why_unprobed(demand, places)):
+    fitting = _one_for_each_device(fitting)
+    if demand.probe_steps is not None and (unprobed := _why_unprobed(demand, fitting)):
         return demand.but(unprobed=unprobed)
-    trying = _probe(demand, places) if demand.probe_steps is not None else _exploration(demand, places)
+    trying = _probe(demand, fitting) if demand.probe_steps is not None else _exploration(demand, fitting)
     return demand if trying is None else replace(demand, trying=trying, wait_seconds=0)
 
 
-def _why_unprobed(demand: Demand, places: Sequence[Candidate]) -> str:
+def _why_unprobed(demand: Demand, fitting: Sequence[Candidate]) -> str:
     """Why probes are useless, empty if they are useful: a single measurement has nothing to compare with."""
     known = {place for place in demand.probed if demand.learned and demand.learned.of(*place)}
-    if len(known.union(map(place_of, places))) > 1 or not _unknown(demand, places):
+    if len(known.union(map(device_and_gang, fitting))) > 1 or not _unknown(demand, fitting):
         return ""
     return "nothing is probed: no other device has room"
 
 
-def _probe(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | None:
+def _probe(demand: Demand, fitting: Sequence[Candidate]) -> ProbeTarget | None:
     """The cheapest candidate whose device and gang are not measured yet; once all are measured, the best one that started.
 
     Each probe runs once. A probe that counted another unit cannot be compared, and a second run would not change that.
     """
-    left = _unknown(demand, places)
+    left = _unknown(demand, fitting)
     if not left or len(demand.probed) >= MOST_TRIALS:
-        return _started(demand, places)
+        return _started(demand, fitting)
     first = min(left, key=lambda c: (c.price_per_hour is None, c.price_per_hour or 0, c.pool.name, c.gang.shape))
     why, others = f"probed for {counted(demand.probe_steps or 0, 'step')}", len(left) - 1
     then = f"{counted(others, 'more pool')} to probe after it" if others else "the job itself follows"
     return ProbeTarget(first.pool.name, first.gang.shape, why, probe=True, then=then)
 
 
-def _started(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | None:
+def _started(demand: Demand, fitting: Sequence[Candidate]) -> ProbeTarget | None:
     """The best candidate whose probe pods started; None if the best of all is one."""
-    first = next((c for c in places if place_of(c) not in demand.unstarted), None)
-    if first is None or first is places[0]:
+    first = next((c for c in fitting if device_and_gang(c) not in demand.unstarted), None)
+    if first is None or first is fitting[0]:
         return None
-    why = f"the best without {places[0].pool.name}, on which the trial did not start"
+    why = f"the best without {fitting[0].pool.name}, on which the trial did not start"
     return ProbeTarget(first.pool.name, first.gang.shape, why)
 
 
@@ -84,12 +84,12 @@ def with_one_more(demand: Demand, placed: Mapping[tuple[str, str], int]) -> Dema
     return demand.but(under_way=tuple(sorted((Counter(dict(demand.under_way)) + Counter(placed)).items())))
 
 
-def _unknown(demand: Demand, places: Iterable[Candidate]) -> list[Candidate]:
-    return [c for c in places if _is_unknown(demand, c)]
+def _unknown(demand: Demand, fitting: Iterable[Candidate]) -> list[Candidate]:
+    return [c for c in fitting if _is_unknown(demand, c)]
 
 
 def _is_unknown(demand: Demand, candidate: Candidate) -> bool:
-    return not is_measured(demand, candidate) and place_of(candidate) not in demand.probed
+    return not is_measured(demand, candidate) and device_and_gang(candidate) not in demand.probed
 
 
 def is_to_be_probed(demand: Demand, candidate: Candidate) -> bool:
@@ -97,19 +97,19 @@ def is_to_be_probed(demand: Demand, candidate: Candidate) -> bool:
     return _is_unknown(demand, candidate) and not candidate.provision
 
 
-def place_of(candidate: Candidate) -> tuple[str, str]:
+def device_and_gang(candidate: Candidate) -> tuple[str, str]:
     """What a run measures: a device in a gang of nodes x GPUs."""
     return candidate.pool.device, candidate.gang.shape
 
 
-def _exploration(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | None:
+def _exploration(demand: Demand, fitting: Sequence[Candidate]) -> ProbeTarget | None:
     """The least measured device whose run can cost the least more than one on the best measured device, within the limit.
 
     For equal work the cost of a run is proportional to dollars an hour divided by speed. Runs in progress count as done, so
     that waiting jobs do not all pay for the same measurement.
     """
     known = [
-        (c.price_of_work, dollars, c) for c in places if c.price_of_work and (dollars := _dollars_of_a_run(demand, c))
+        (c.price_of_work, dollars, c) for c in fitting if c.price_of_work and (dollars := _dollars_of_a_run(demand, c))
     ]
     if not known:
         return None
@@ -118,8 +118,10 @@ def _exploration(demand: Demand, places: Sequence[Candidate]) -> ProbeTarget | N
     regrets = [
         # Rounded up, so that the stated cost is an upper bound.
         (max(0, -(dollars * (price - _worst(runs) * c.price_of_work) // price)), runs, c.pool.name, c)
-        for c in places
-        if c.price_of_work and c is not best and (runs := runs_on(demand, c)) + under_way.get(place_of(c), 0) < ENOUGH
+        for c in fitting
+        if c.price_of_work
+        and c is not best
+        and (runs := runs_on(demand, c)) + under_way.get(device_and_gang(c), 0) < ENOUGH
     ]
     if not regrets:
         return None

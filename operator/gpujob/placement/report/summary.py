@@ -57,7 +57,7 @@ def _not_placed(decision: Decision) -> str:
 
 def clause_of_now(decision: Decision) -> str:
     """The clause of a waiting job's sentence about the first gang that would start now; empty if there is none."""
-    return "".join(f"; now {start.told(f'pool {start.pool}')}" for start in decision.starts_now[:1])
+    return "".join(f"; now {start.sentence(f'pool {start.pool}')}" for start in decision.starts_now[:1])
 
 
 def _has_untried_nodes(decision: Decision) -> bool:

@@ -106,7 +106,7 @@ class StartsNow:
     price_per_hour: int | None
     """Micro-dollars an hour for the whole job; None when no price is known."""
 
-    def told(self, pool: str) -> str:
+    def sentence(self, pool: str) -> str:
         """The changes in words, with this name of the pool: "nodes: 1 fits mi300x"."""
         fields = ", ".join(f"{change.field.removeprefix('spec.')}: {change.after}" for change in self.changes)
         return f"{fields} fits {pool}"

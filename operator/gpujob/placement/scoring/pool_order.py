@@ -28,7 +28,8 @@ class PoolScore(NamedTuple):
     """One pool: its name, its index in the fleet, and the score of one GPU."""
 
     pool: str
-    place: int
+    position: int
+    """Its index in `Fleet.pools`."""
     price: int | None
     """Micro-dollars an hour."""
     speed: int | None
@@ -39,7 +40,7 @@ class PoolScore(NamedTuple):
     """Warnings about the pool that lower its rank."""
     memory: int | None
     """Bytes of one GPU."""
-    kin: PoolClass
+    pool_class: PoolClass
     at_worst: int | None
     at_best: int | None
     """The value of one GPU at worst and at best (`score.Worth`); for a gang that scales it is that of the gang."""
@@ -84,10 +85,10 @@ class PoolOrder:
     without_speed: Sequence[PoolScore]
 
 
-def standings(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> PoolOrder:
+def order_pools(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> PoolOrder:
     """The pools for a demand of one gang, in the order of the lower bounds of their ranks.
 
-    A ceiling does not move the pools beyond it; `Wanted.places` leaves them out.
+    A ceiling does not move the pools beyond it; `GangSearch.candidates` leaves them out.
     """
     aim = aim._replace(ceiling=None)
 
@@ -103,7 +104,7 @@ def standings(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> PoolO
     if demand.trying is None:
         return found
     gang = demand.gang
-    first = sorted(found.ordered, key=lambda each: score.is_late(demand, fleet.pools[each.place], gang))
+    first = sorted(found.ordered, key=lambda each: score.is_late(demand, fleet.pools[each.position], gang))
     return PoolOrder(first, found.without_speed)
 
 
@@ -113,7 +114,7 @@ def _ordered(pools: Sequence[PoolScore], demand: Demand, aim: Aim, fleet: Fleet)
         pools,
         key=lambda each: (
             each.objective_key(gang.gpus, aim, scales=scales),
-            each.ties(fleet.pools[each.place], gang, each.doubts, scales=scales),
+            each.ties(fleet.pools[each.position], gang, each.doubts, scales=scales),
         ),
     )
     return PoolOrder(found, [each for each in found if each.without_speed])

@@ -17,7 +17,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.node_filters import asked_of, rejections
 from gpujob.placement.capacity.node_fit import all_able
 from gpujob.placement.capacity.pod_resources import node_needs, smallest
-from gpujob.placement.capacity.topology import in_one_place, place_of
+from gpujob.placement.capacity.topology import domain_of, in_one_place
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.score import PoolResult
 from gpujob.values.finding import Finding
@@ -53,18 +53,18 @@ def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Reservation |
     """
     asked = asked_of(demand)
     able, scattered = all_able(demand, pool, image_size), not in_one_place(demand, pool)
-    places: dict[str, list[PoolNode]] = defaultdict(list)
+    domains: dict[str, list[PoolNode]] = defaultdict(list)
     for node in pool.stock.emptiest():
         if not node.name or demand.excludes(node.name) or not _has_room_without_gpu_pods(demand, asked, node):
             continue
         if not able and rejections(demand, pool, node, image_size):
             continue
-        chosen = places["" if scattered else place_of(node)]
+        chosen = domains["" if scattered else domain_of(node)]
         if len(chosen) < demand.nodes:
             chosen.append(node)
         if scattered and len(chosen) == demand.nodes:
             break
-    whole = [_hold(demand, pool, chosen) for chosen in places.values() if len(chosen) == demand.nodes]
+    whole = [_hold(demand, pool, chosen) for chosen in domains.values() if len(chosen) == demand.nodes]
     return min(whole, key=lambda hold: (hold.lacking, hold.on), default=None)
 
 

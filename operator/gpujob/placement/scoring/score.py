@@ -90,13 +90,13 @@ def job_price(demand: Demand, pool: Pool, room: NodeFit) -> int | None:
     return pool.price.per_gpu_hour * (demand.gang.gpus + idle)
 
 
-def ranked(places: Iterable[Sequence[PoolResult]], demand: Demand) -> tuple[tuple[Candidate, ...], PoolResult | None]:
+def ranked(pools: Iterable[Sequence[PoolResult]], demand: Demand) -> tuple[tuple[Candidate, ...], PoolResult | None]:
     """The candidates of all pools and gangs, best first, and the result of the first one.
 
     Sorted by outcome, then pools and gangs by their best image, then images. A job that does not wait takes what is free now, even
     if nodes that an autoscaler can add are better.
     """
-    stands = [[(_in_pool(trial, demand), trial) for trial in place] for place in places]
+    stands = [[(_in_pool(trial, demand), trial) for trial in place] for place in pools]
     objective = objective_used(demand.objective, [trial.candidate for place in stands for _, trial in place])
     bests = [min(place, key=_first)[1].candidate for place in stands]
     aim = aim_of(objective, [each for each in bests if each.outcome is Outcome.FITS], demand)
@@ -105,7 +105,7 @@ def ranked(places: Iterable[Sequence[PoolResult]], demand: Demand) -> tuple[tupl
     for index, place in enumerate(stands):
         for (outcome, refused, image), trial in place:
             equal.setdefault((outcome, refused, index, image), []).append(trial)
-    ordered = [equal[standing] for standing in sorted(equal)]
+    ordered = [equal[rank] for rank in sorted(equal)]
     best = min(ordered[0], key=lambda trial: trial.ranks[0]) if ordered else None
     return tuple(candidate for trials in ordered for candidate in _by_image(trials)), best
 

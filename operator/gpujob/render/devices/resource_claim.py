@@ -44,6 +44,6 @@ def pod_claims(attempt: Attempt) -> list[Manifest]:
     return [{"name": CLAIM, "resourceClaimTemplateName": attempt.name}] if attempt.pool.request else []
 
 
-def told(attempt: Attempt) -> str:
+def summary_of(attempt: Attempt) -> str:
     """The annotation about its pods' claims: the pool's devices and their number."""
     return f"{attempt.pool.resource}={attempt.gpus}" if attempt.pool.request else ""

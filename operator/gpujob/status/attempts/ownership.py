@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.names import child_name
 from gpujob.values.untrusted import table, whole_number
@@ -35,7 +35,7 @@ def is_stray(child: ChildRecord, job: JobRecord) -> bool:
     return mine and child.name == child_name(job.name, job.uid, child.attempt) and not is_child(child, job)
 
 
-def promises(child: ChildRecord, job: JobRecord) -> tuple[Promise, ...]:
+def reservations(child: ChildRecord, job: JobRecord) -> tuple[PodReservation, ...]:
     """What a GPUJob's child will use: once the status has recorded it, at most the placement in the status.
 
     A suspended Job can be changed to other nodes and more pods, but that does not change the decision.
@@ -43,7 +43,7 @@ def promises(child: ChildRecord, job: JobRecord) -> tuple[Promise, ...]:
     placement = table(job.status, "placement")
     pods, gpus, names = (placement.get(key) for key in ("nodes", "gpusPerNode", "nodeNames"))
     if job.status.get("jobUID") != child.uid or not isinstance(pods, int) or not isinstance(gpus, int):
-        return child.promises()
+        return child.reservations()
     named = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
     nodes = tuple(dict.fromkeys(node for node in child.nodes if node in named))
-    return replace(child, nodes=nodes, pods=min(child.pods, pods), gpus=min(child.gpus, gpus)).promises()
+    return replace(child, nodes=nodes, pods=min(child.pods, pods), gpus=min(child.gpus, gpus)).reservations()

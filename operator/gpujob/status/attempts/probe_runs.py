@@ -168,12 +168,12 @@ def failed(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def tried(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The devices and gangs of the job's probes so far."""
-    return map(_place, _placed(status))
+    return map(_device_and_gang, _placed(status))
 
 
 def unstarted(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The probes that did not start."""
-    return (_place(entry) for entry in _placed(status) if entry.get("started") is False)
+    return (_device_and_gang(entry) for entry in _placed(status) if entry.get("started") is False)
 
 
 def _placed(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -182,7 +182,7 @@ def _placed(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield entry
 
 
-def _place(entry: Mapping[str, Any]) -> tuple[str, str]:
+def _device_and_gang(entry: Mapping[str, Any]) -> tuple[str, str]:
     return entry["device"], entry["shape"]
 
 

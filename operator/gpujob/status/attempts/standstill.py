@@ -100,8 +100,8 @@ def _behind(ranks: Sequence[RankSeen]) -> list[RankSeen]:
         return [each for each in working if each in last] or last
     if len(last) < len(ranks):
         return last
-    places = Counter(each.stack[:1] for each in ranks)
-    rare, number = min(places.items(), key=lambda item: (item[1], item[0]))
+    frames = Counter(each.stack[:1] for each in ranks)
+    rare, number = min(frames.items(), key=lambda item: (item[1], item[0]))
     return [each for each in ranks if each.stack[:1] == rare] if 2 * number < len(ranks) else []
 
 
@@ -123,8 +123,8 @@ def _of_behind(behind: Sequence[RankSeen]) -> str:
 
 def _of_waiting(waiting: Sequence[RankSeen]) -> str:
     """Where most of them wait, and how many are there."""
-    places = Counter((_shown(each.stack[0]) if each.stack else "") for each in waiting)
-    place, number = max(places.items(), key=lambda item: (item[1], item[0]))
+    frames = Counter((_shown(each.stack[0]) if each.stack else "") for each in waiting)
+    place, number = max(frames.items(), key=lambda item: (item[1], item[0]))
     caller = next((own for each in waiting if (own := _own_frame(each))), "")
     called = f", called from {caller}" if caller and caller != place else ""
     who = f"rank {waiting[0].rank} waits" if len(waiting) == 1 else f"{number} of {len(waiting)} ranks wait"

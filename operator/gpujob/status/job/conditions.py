@@ -16,7 +16,7 @@ NOT_RUN: Final = "the preflight has not run yet"
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ConditionUpdate:
     """The content of a condition."""
 
     type: ConditionType
@@ -28,7 +28,7 @@ class Claim:
     """Nothing to report yet: the status has no condition of this type, whatever was there before."""
 
 
-def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
+def of_child(seen: Observation, placed: str) -> tuple[ConditionUpdate, ...]:
     """The conditions of a job with a child; `placed` is the sentence of its decision.
 
     Aspects that have not happened yet have no condition: the state shows it, and every byte of a status is written with every
@@ -41,15 +41,19 @@ def of_child(seen: Observation, placed: str) -> tuple[Claim, ...]:
     not_started = seen.reason if seen.reason in told else Reason.NOT_STARTED
     running_reason = seen.reason if runs else Reason.ENDED if ended else not_started
     return (
-        Claim(ConditionType.PLACED, True, Reason.PLACED, placed),
-        Claim(ConditionType.RUNNING, runs, running_reason, seen.message, quiet=_only_placed(seen)),
-        Claim(ConditionType.COMPLETE, done, Reason.SUCCEEDED if done else _not_ended(failed), seen.message, not done),
-        Claim(ConditionType.FAILED, failed, seen.reason if failed else _not_ended(done), seen.message, not failed),
+        ConditionUpdate(ConditionType.PLACED, True, Reason.PLACED, placed),
+        ConditionUpdate(ConditionType.RUNNING, runs, running_reason, seen.message, quiet=_only_placed(seen)),
+        ConditionUpdate(
+            ConditionType.COMPLETE, done, Reason.SUCCEEDED if done else _not_ended(failed), seen.message, not done
+        ),
+        ConditionUpdate(
+            ConditionType.FAILED, failed, seen.reason if failed else _not_ended(done), seen.message, not failed
+        ),
         replace(_not_suspended(), quiet=True),
     )
 
 
-def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first: bool) -> tuple[Claim, ...]:
+def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first: bool) -> tuple[ConditionUpdate, ...]:
     """The preflight's result, once there is one; `first`: the first result for this child.
 
     A passed preflight is written with the state that it allows, never by a write of its own.
@@ -61,13 +65,17 @@ def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first
         message = f"{SENTENCES[Reason.NO_INTERPRETER]({})}; attempt {child.attempt} runs without a preflight"
         check = Check(True, None, Reason.NO_INTERPRETER, message)
     elif check is None and first:
-        return (Claim(ConditionType.PREFLIGHT_PASSED, None, Reason.PREFLIGHT_PENDING, NOT_RUN, quiet=True),)
+        return (ConditionUpdate(ConditionType.PREFLIGHT_PASSED, None, Reason.PREFLIGHT_PENDING, NOT_RUN, quiet=True),)
     elif check is not None and check.passed and seen.state in (State.PLACED, State.STARTING) and not seen.stuck:
         check = None
-    return () if check is None else (Claim(ConditionType.PREFLIGHT_PASSED, check.passed, check.reason, check.message),)
+    return (
+        ()
+        if check is None
+        else (ConditionUpdate(ConditionType.PREFLIGHT_PASSED, check.passed, check.reason, check.message),)
+    )
 
 
-def preflight_anew(held: Iterable[Mapping[str, Any]]) -> tuple[Claim, ...]:
+def preflight_anew(held: Iterable[Mapping[str, Any]]) -> tuple[ConditionUpdate, ...]:
     """The findings of an attempt's pods do not apply to the next one; empty if there were none.
 
     That an image cannot run the preflight stays: the next attempt depends on it.
@@ -75,89 +83,89 @@ def preflight_anew(held: Iterable[Mapping[str, Any]]) -> tuple[Claim, ...]:
     said = (c for c in held if isinstance(c, Mapping) and c.get("type") == ConditionType.PREFLIGHT_PASSED)
     if not any(c.get("status") != "Unknown" for c in said):
         return ()
-    return (Claim(ConditionType.PREFLIGHT_PASSED, None, Reason.PREFLIGHT_PENDING, NOT_RUN),)
+    return (ConditionUpdate(ConditionType.PREFLIGHT_PASSED, None, Reason.PREFLIGHT_PENDING, NOT_RUN),)
 
 
-def of_recheck(message: str) -> tuple[Claim, ...]:
+def of_recheck(message: str) -> tuple[ConditionUpdate, ...]:
     """The conditions of a job whose image cannot run the preflight: the next attempt runs without."""
     return (
         *of_refusal(Reason.NO_INTERPRETER, f"{message}; a new attempt runs without a preflight"),
-        Claim(ConditionType.PREFLIGHT_PASSED, None, Reason.NO_INTERPRETER, message),
+        ConditionUpdate(ConditionType.PREFLIGHT_PASSED, None, Reason.NO_INTERPRETER, message),
     )
 
 
-def of_refusal(reason: Reason, message: str) -> tuple[Claim, ...]:
+def of_refusal(reason: Reason, message: str) -> tuple[ConditionUpdate, ...]:
     """The conditions of a job that waits for a placement."""
     return (
-        Claim(ConditionType.PLACED, False, reason, message),
+        ConditionUpdate(ConditionType.PLACED, False, reason, message),
         *_nothing_runs(),
         _not_suspended(),
     )
 
 
-def of_plan(message: str, stopped: int | None = None) -> tuple[Claim, ...]:
+def of_plan(message: str, stopped: int | None = None) -> tuple[ConditionUpdate, ...]:
     """The conditions of a suspended job: a plan only; `stopped` is the previous attempt."""
     now = f"attempt {stopped} was stopped and nothing new is created" if stopped else "nothing is created"
     return (
-        Claim(ConditionType.PLACED, False, Reason.PLAN_ONLY, message),
+        ConditionUpdate(ConditionType.PLACED, False, Reason.PLAN_ONLY, message),
         *_nothing_runs(),
-        Claim(ConditionType.SUSPENDED, True, Reason.PLAN_ONLY, f"spec.suspend is true: {now}"),
+        ConditionUpdate(ConditionType.SUSPENDED, True, Reason.PLAN_ONLY, f"spec.suspend is true: {now}"),
     )
 
 
-def of_budget(message: str) -> tuple[Claim, ...]:
+def of_budget(message: str) -> tuple[ConditionUpdate, ...]:
     """The conditions of a job that has spent its budget: suspended, though spec.suspend is not set."""
     return (
-        Claim(ConditionType.PLACED, False, Reason.BUDGET_EXCEEDED, message),
+        ConditionUpdate(ConditionType.PLACED, False, Reason.BUDGET_EXCEEDED, message),
         *_nothing_runs(),
-        Claim(ConditionType.SUSPENDED, True, Reason.BUDGET_EXCEEDED, message),
+        ConditionUpdate(ConditionType.SUSPENDED, True, Reason.BUDGET_EXCEEDED, message),
     )
 
 
-def of_loss(reason: Reason, message: str) -> tuple[Claim, ...]:
+def of_loss(reason: Reason, message: str) -> tuple[ConditionUpdate, ...]:
     """The conditions of a job that ends without an end of its child."""
     return (
-        Claim(ConditionType.RUNNING, False, Reason.ENDED, message),
-        Claim(ConditionType.COMPLETE, False, reason, message, quiet=True),
-        Claim(ConditionType.FAILED, True, reason, message),
+        ConditionUpdate(ConditionType.RUNNING, False, Reason.ENDED, message),
+        ConditionUpdate(ConditionType.COMPLETE, False, reason, message, quiet=True),
+        ConditionUpdate(ConditionType.FAILED, True, reason, message),
         replace(_not_suspended(), quiet=True),
     )
 
 
-def without_stall() -> Claim:
+def without_stall() -> ConditionUpdate:
     """What does not run does not stand still: the condition goes."""
-    return Claim(ConditionType.STALLED, False, Reason.ENDED, "nothing runs", quiet=True)
+    return ConditionUpdate(ConditionType.STALLED, False, Reason.ENDED, "nothing runs", quiet=True)
 
 
 def merged(
-    held: Sequence[Mapping[str, Any]], claims: Iterable[Claim], generation: int, now: str
+    held: Sequence[Mapping[str, Any]], updates: Iterable[ConditionUpdate], generation: int, now: str
 ) -> list[dict[str, Any]]:
-    """The condition list after `claims`: stored ones of other types stay, times change with the status only."""
+    """The condition list after `updates`: stored ones of other types stay, times change with the status only."""
     by_type = {str(c.get("type")): dict(c) for c in held if isinstance(c, Mapping)}
-    for claim in claims:
-        status = "Unknown" if claim.holds is None else str(claim.holds)
-        before = by_type.get(claim.type)
-        if claim.quiet:
-            by_type.pop(claim.type, None)
+    for update in updates:
+        status = "Unknown" if update.holds is None else str(update.holds)
+        before = by_type.get(update.type)
+        if update.quiet:
+            by_type.pop(update.type, None)
             continue
         since = before.get("lastTransitionTime", now) if before and before.get("status") == status else now
-        by_type[claim.type] = {
-            "type": claim.type.value,
+        by_type[update.type] = {
+            "type": update.type.value,
             "status": status,
-            "reason": claim.reason.value,
-            "message": claim.message[:4096],
+            "reason": update.reason.value,
+            "message": update.message[:4096],
             "lastTransitionTime": since,
             "observedGeneration": generation,
         }
     return [by_type[key] for key in sorted(by_type)]
 
 
-def _nothing_runs() -> tuple[Claim, ...]:
+def _nothing_runs() -> tuple[ConditionUpdate, ...]:
     why = "the job is not placed"
     return (
-        Claim(ConditionType.RUNNING, False, Reason.NOT_STARTED, why),
-        Claim(ConditionType.COMPLETE, False, Reason.NOT_ENDED, why, quiet=True),
-        Claim(ConditionType.FAILED, False, Reason.NOT_ENDED, why, quiet=True),
+        ConditionUpdate(ConditionType.RUNNING, False, Reason.NOT_STARTED, why),
+        ConditionUpdate(ConditionType.COMPLETE, False, Reason.NOT_ENDED, why, quiet=True),
+        ConditionUpdate(ConditionType.FAILED, False, Reason.NOT_ENDED, why, quiet=True),
     )
 
 
@@ -166,9 +174,9 @@ def _only_placed(seen: Observation) -> bool:
     return seen.state is State.PLACED and seen.reason is Reason.PLACED and not seen.stuck
 
 
-def _not_suspended() -> Claim:
+def _not_suspended() -> ConditionUpdate:
     """For a job without a child the time of its resumption counts as long as it waits."""
-    return Claim(ConditionType.SUSPENDED, False, Reason.NOT_SUSPENDED, "spec.suspend is not set")
+    return ConditionUpdate(ConditionType.SUSPENDED, False, Reason.NOT_SUSPENDED, "spec.suspend is not set")
 
 
 def _not_ended(otherwise: bool) -> Reason:

@@ -11,7 +11,7 @@ from gpujob.status.attempts import cost, probe_runs, progress
 from gpujob.status.attempts.waits import read_time, within
 from gpujob.status.job import conditions
 from gpujob.status.job import telemetry as reading
-from gpujob.status.job.conditions import Claim
+from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.observe.child import Observation, with_other_price
 from gpujob.status.records.objects import ChildRecord, JobRecord
@@ -51,8 +51,8 @@ def placed(
         disabled=job.spec.get("preflight") == PreflightMode.DISABLED,
         first=job.status.get("jobName") != child.name,
     )
-    claims = (*conditions.of_child(seen, sentence), *preflight, *_of_reading(job, child, telemetry))
-    status = _status(job, seen.state, claims, seen.reason, now)
+    updates = (*conditions.of_child(seen, sentence), *preflight, *_of_reading(job, child, telemetry))
+    status = _status(job, seen.state, updates, seen.reason, now)
     started = job.status.get("startTime") or within(seen.started, child.created, seen.ended or now)
     until = read_time(seen.ended) or read_time(now)
     status |= progress.members(job.status, telemetry.measured, done=seen.state is State.SUCCEEDED)
@@ -87,9 +87,9 @@ def _told_price(seen: Observation, placement: Mapping[str, Any], now: int) -> Ob
     return with_other_price(seen, str(placement.get("pool", "")), decided, now)
 
 
-def _of_reading(job: JobRecord, child: ChildRecord, telemetry: Telemetry) -> tuple[Claim, ...]:
+def _of_reading(job: JobRecord, child: ChildRecord, telemetry: Telemetry) -> tuple[ConditionUpdate, ...]:
     begun = job.status.get("jobName") == child.name
-    return telemetry.claims or (() if begun else reading.anew(job.status))
+    return telemetry.updates or (() if begun else reading.anew(job.status))
 
 
 def _chosen(job: JobRecord, child: ChildRecord) -> tuple[dict[str, Any], str]:
@@ -109,8 +109,8 @@ def _chosen(job: JobRecord, child: ChildRecord) -> tuple[dict[str, Any], str]:
 def refused(job: JobRecord, decision: Decision, now: str, state: State | None = None) -> dict[str, Any]:
     """The status of a job without a placement; `state` overrides the verdict's own (Impossible is reported late)."""
     reason = summary.reason(decision)
-    claims = conditions.of_refusal(reason, summary.summary(decision))
-    status = without_child(job, state or STATE_OF[decision.verdict], claims, reason, now)
+    updates = conditions.of_refusal(reason, summary.summary(decision))
+    status = without_child(job, state or STATE_OF[decision.verdict], updates, reason, now)
     return without_blanks(status | {"candidates": _candidates(decision), "attempt": job.status.get("attempt")})
 
 
@@ -122,8 +122,8 @@ def words_of_refusal(decision: Decision) -> dict[str, Any]:
 
 def planned(job: JobRecord, decision: Decision, now: str) -> dict[str, Any]:
     """The status of a suspended job: its planned placement, and nothing created."""
-    claims = conditions.of_plan(summary.summary(decision), whole_number(job.status.get("attempt")))
-    status = without_child(job, State.SUSPENDED, claims, Reason.PLAN_ONLY, now)
+    updates = conditions.of_plan(summary.summary(decision), whole_number(job.status.get("attempt")))
+    status = without_child(job, State.SUSPENDED, updates, Reason.PLAN_ONLY, now)
     placement = _placement(decision) if decision.choice else None
     status |= {"candidates": _candidates(decision), "placement": placement, "attempt": job.status.get("attempt")}
     if placement:
@@ -186,11 +186,11 @@ def expired(
     job: JobRecord, status: Mapping[str, Any], reason: Reason, message: str, child_name: str, now: str
 ) -> dict[str, Any]:
     """The last status of a job that reached a limit: `status` with its end. It names the last attempt's child, which has to go."""
-    claims = (*conditions.of_loss(reason, message), conditions.without_stall())
+    updates = (*conditions.of_loss(reason, message), conditions.without_stall())
     ended = dict(status) | {
         "state": State.FAILED.value,
         "observedGeneration": job.generation,
-        "conditions": conditions.merged(status.get("conditions") or (), claims, job.generation, now),
+        "conditions": conditions.merged(status.get("conditions") or (), updates, job.generation, now),
         "jobName": child_name,
         "completionTime": now,
     }
@@ -228,10 +228,12 @@ def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, A
     return without_blanks(status)
 
 
-def without_child(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
+def without_child(
+    job: JobRecord, state: State, updates: Iterable[ConditionUpdate], reason: Reason, now: str
+) -> dict[str, Any]:
     """The status of a job without a running attempt: figures of the last attempt are removed."""
     before = conditions.preflight_anew(job.status.get("conditions") or ())
-    return _status(job, state, (*before, *claims, *reading.anew(job.status)), reason, now)
+    return _status(job, state, (*before, *updates, *reading.anew(job.status)), reason, now)
 
 
 def with_cost(job: JobRecord, status: dict[str, Any], now: str) -> dict[str, Any]:
@@ -243,14 +245,16 @@ def with_cost(job: JobRecord, status: dict[str, Any], now: str) -> dict[str, Any
     return status
 
 
-def _status(job: JobRecord, state: State, claims: Iterable[Claim], reason: Reason, now: str) -> dict[str, Any]:
+def _status(
+    job: JobRecord, state: State, updates: Iterable[ConditionUpdate], reason: Reason, now: str
+) -> dict[str, Any]:
     """The common part of every status; cost and checkpoint outlive their attempt."""
     if state is not State.RUNNING:
-        claims = (*claims, conditions.without_stall())
+        updates = (*updates, conditions.without_stall())
     return {
         "state": state.value,
         "observedGeneration": job.generation,
-        "conditions": conditions.merged(job.status.get("conditions") or (), claims, job.generation, now),
+        "conditions": conditions.merged(job.status.get("conditions") or (), updates, job.generation, now),
         "excludedPools": list(job.status.get("excludedPools") or []),
         "gpuMemory": job.status.get("gpuMemory"),
         "excludedNodes": list(job.status.get("excludedNodes") or []),

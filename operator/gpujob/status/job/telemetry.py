@@ -9,22 +9,22 @@ from typing import Any, Final
 
 from gpujob.fleet.kubernetes.host_ports import REPORTS
 from gpujob.status.attempts.progress import Measured
-from gpujob.status.job.conditions import Claim
+from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.values.untrusted import tables
 from gpujob.values.vocabulary import ConditionType, Label, Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """The last report of a job's first pod; claims are empty while nothing is known."""
+    """The last report of a job's first pod; updates are empty while nothing is known."""
 
     measured: Measured | None = None
-    claims: tuple[Claim, ...] = ()
+    updates: tuple[ConditionUpdate, ...] = ()
 
     @property
     def blocked(self) -> str:
         """The message about an unreachable pod; empty for others."""
-        return next((claim.message for claim in self.claims if claim.reason is Reason.TELEMETRY_BLOCKED), "")
+        return next((update.message for update in self.updates if update.reason is Reason.TELEMETRY_BLOCKED), "")
 
 
 _PLAIN: Final = re.compile(r"(?!(?i:true|false|yes|no|on|off|null|y|n)$)[A-Za-z][A-Za-z0-9._-]*")
@@ -44,37 +44,39 @@ TO_MEND: Final = frozenset(
 """What a user or admin must fix."""
 
 
-def read(pod: str) -> Claim:
+def read(pod: str) -> ConditionUpdate:
     """The reporter answers."""
-    return Claim(ConditionType.TELEMETRY_REACHABLE, True, Reason.REPORTER_READ, f"pod {pod} reports its progress")
+    return ConditionUpdate(
+        ConditionType.TELEMETRY_REACHABLE, True, Reason.REPORTER_READ, f"pod {pod} reports its progress"
+    )
 
 
-def port_refused(pod: str, port: int) -> Claim:
+def port_refused(pod: str, port: int) -> ConditionUpdate:
     """The pod responds but no reporter does: most likely there is none."""
     message = (
         f"nothing listens on port {port} of pod {pod}: its program does not import torch, or is not there yet; "
         "gpujob_report.step() reports from any Python program"
     )
-    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.NO_REPORTER, message)
+    return ConditionUpdate(ConditionType.TELEMETRY_REACHABLE, False, Reason.NO_REPORTER, message)
 
 
-def blocked(pod: str, port: int, job: str, operator: str, why: str) -> Claim:
+def blocked(pod: str, port: int, job: str, operator: str, why: str) -> ConditionUpdate:
     """The pod cannot be reached: `job` is the value of its job label, `operator` the operator's namespace, `why` the network error."""
     message = (
         f"{_unreached(pod, port, operator, why)}; if a NetworkPolicy or a mesh "
         f"keeps it apart, add a NetworkPolicy with podSelector {{{Label.JOB}: {_quoted(job)}}} and ingress from "
         f"namespaceSelector {{kubernetes.io/metadata.name: {operator}}} to TCP port {port}"
     )
-    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, message)
+    return ConditionUpdate(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, message)
 
 
-def blocked_on_its_node(pod: str, port: int, operator: str, why: str) -> Claim:
+def blocked_on_its_node(pod: str, port: int, operator: str, why: str) -> ConditionUpdate:
     """The same for a pod in the host network, to which no NetworkPolicy applies."""
     message = (
         f"{_unreached(pod, port, operator, why)}; it is on the network of its node: let the nodes' firewall (a cloud's "
         f"security group) admit TCP ports {REPORTS.start} to {REPORTS.stop - 1} from the operator"
     )
-    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, message)
+    return ConditionUpdate(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, message)
 
 
 def _unreached(pod: str, port: int, operator: str, why: str) -> str:
@@ -86,31 +88,31 @@ def _quoted(label: str) -> str:
     return label if _PLAIN.fullmatch(label) else f'"{label}"'
 
 
-def unreadable(pod: str, port: int, why: str, on_host_network: bool = False) -> Claim:
+def unreadable(pod: str, port: int, why: str, on_host_network: bool = False) -> ConditionUpdate:
     """Another program listens on the port."""
     remedy = "if the program uses this port itself, give the reporter another one in spec.telemetry.port"
     message = (
         f"what port {port} of pod {pod} serves is no report ({why}); {_ANOTHER_PORT if on_host_network else remedy}"
     )
-    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.REPORT_UNREADABLE, message)
+    return ConditionUpdate(ConditionType.TELEMETRY_REACHABLE, False, Reason.REPORT_UNREADABLE, message)
 
 
-def anothers(pod: str, port: int, on_host_network: bool = False) -> Claim:
+def anothers(pod: str, port: int, on_host_network: bool = False) -> ConditionUpdate:
     """A reporter responds without the identity of this job and attempt."""
     remedy = "if the program sets GPUJOB_JOB_UID or GPUJOB_ATTEMPT, leave them as they are"
     message = (
         f"the report on port {port} of pod {pod} is not of this attempt of the job, and nothing of it is counted; "
         f"{_ANOTHER_PORT if on_host_network else remedy}"
     )
-    return Claim(ConditionType.TELEMETRY_REACHABLE, False, Reason.REPORT_OF_ANOTHER, message)
+    return ConditionUpdate(ConditionType.TELEMETRY_REACHABLE, False, Reason.REPORT_OF_ANOTHER, message)
 
 
-def anew(status: Mapping[str, Any]) -> tuple[Claim, ...]:
+def anew(status: Mapping[str, Any]) -> tuple[ConditionUpdate, ...]:
     """The last attempt's condition for a new attempt, or without one: unknown."""
     if _held(status) is None:
         return ()
     message = "nothing was read of the current attempt so far"
-    return (Claim(ConditionType.TELEMETRY_REACHABLE, None, Reason.NOT_READ, message),)
+    return (ConditionUpdate(ConditionType.TELEMETRY_REACHABLE, None, Reason.NOT_READ, message),)
 
 
 def is_one(condition: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gpujob.fleet.assembly.usage import Promise, promises_of
+from gpujob.fleet.assembly.usage import PodReservation, reservations_of
 from gpujob.fleet.kubernetes.objects import Pod, Resources
 from gpujob.status.records.gpu_memory import RanOut
 from gpujob.status.records.preflight import Check
@@ -75,14 +75,14 @@ class ChildRecord:
     paused: bool = False
     """Whether it was suspended, as admission of Jobs does: it gets no pods and keeps its GPUs."""
 
-    def promises(self) -> tuple[Promise, ...]:
+    def reservations(self) -> tuple[PodReservation, ...]:
         """The reservations of its pods; none for a Job that has ended, is deleted (no pod follows) or has no owner."""
         if self.ended or self.leaving or not self.resource or not self.owner_uid:
             return ()
         pool = str(self.hint.placement.get("pool", ""))
         # Pods that wait for new nodes are pinned to none.
         nodes = self.nodes or ("",) * min(self.pods, MOST_PODS)
-        return promises_of(
+        return reservations_of(
             self.owner_uid,
             self.attempt,
             self.namespace,

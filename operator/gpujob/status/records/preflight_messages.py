@@ -85,19 +85,19 @@ def _permission(numbers: Numbers) -> str:
 
 def _count_mismatch(numbers: Numbers) -> str:
     seen, wanted = _number(numbers, "seen"), _number(numbers, "wanted")
-    promised = "?" if wanted is None else counted(wanted, "GPU")
+    expected = "?" if wanted is None else counted(wanted, "GPU")
     variable = numbers.get("variable")
     if isinstance(variable, str):
-        return f"torch sees {_count(numbers, 'seen')} of {promised} because of {_text(numbers, 'variable', 32)}; remove it from env"
+        return f"torch sees {_count(numbers, 'seen')} of {expected} because of {_text(numbers, 'variable', 32)}; remove it from env"
     if numbers.get("nodes") is True:
         return (
-            f"the container has the device nodes of {_count(numbers, 'seen')} of {promised}: the node's device plugin or "
+            f"the container has the device nodes of {_count(numbers, 'seen')} of {expected}: the node's device plugin or "
             "container runtime passes no more; check its device plugin, or set spec.runtimeClassName in the GPUPool"
         )
     why = f" ({_text(numbers, 'error', 200)})" if numbers.get("error") else ""
     if seen is not None and wanted is not None and seen > wanted:
         return f"torch sees {seen} GPUs where {wanted} were given: the node shows devices of others; check its device plugin"
-    return f"torch sees {_count(numbers, 'seen')} of {promised}{why}; check the node's driver and device plugin"
+    return f"torch sees {_count(numbers, 'seen')} of {expected}{why}; check the node's driver and device plugin"
 
 
 def _unusable(numbers: Numbers) -> str:

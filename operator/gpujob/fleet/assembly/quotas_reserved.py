@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from gpujob.fleet.assembly.usage import Promise
+from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Pod
 from gpujob.fleet.kubernetes.priority_classes import Priorities, class_of
 from gpujob.fleet.policy.quota_scopes import PodTraits
 from gpujob.fleet.policy.resource_quota import Quotas, counted_as, quotas_after, taken_by
 
 
-def quotas_promised(quotas: Quotas, promises: Iterable[Promise], pods: Iterable[Pod], priorities: Priorities) -> Quotas:
+def quotas_reserved(
+    quotas: Quotas, reservations: Iterable[PodReservation], pods: Iterable[Pod], priorities: Priorities
+) -> Quotas:
     """The quotas after each reservation, except those whose pod, bound or not, a quota counts already."""
     # Labels are untrusted: a pod in the namespace of another quota does not use up a reservation.
     there = Counter((pod.namespace, pod.job_uid, pod.attempt) for pod in pods)
-    for promise in promises:
-        if there[promise.namespace, promise.job_uid, promise.attempt] > 0:
-            there[promise.namespace, promise.job_uid, promise.attempt] -= 1
+    for reservation in reservations:
+        if there[reservation.namespace, reservation.job_uid, reservation.attempt] > 0:
+            there[reservation.namespace, reservation.job_uid, reservation.attempt] -= 1
         else:
-            needs = taken_by((counted_as(promise.resource),), promise.gpus, promise.needs, 1)
-            traits = PodTraits(class_of(promise.priority_class, priorities), promise.resource == HOST_DEVICES)
-            quotas = quotas_after(quotas, promise.namespace, needs, traits)
+            needs = taken_by((counted_as(reservation.resource),), reservation.gpus, reservation.needs, 1)
+            traits = PodTraits(class_of(reservation.priority_class, priorities), reservation.resource == HOST_DEVICES)
+            quotas = quotas_after(quotas, reservation.namespace, needs, traits)
     return quotas

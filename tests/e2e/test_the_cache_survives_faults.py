@@ -1,4 +1,4 @@
-"""The mirror equals a fresh list after a dead network and a restarted API server; the Lease never has two holders.
+"""The cache equals a fresh list after a dead network and a restarted API server; the Lease never has two holders.
 
 Against a real API server of its own, on which nothing else runs, for it is killed in the middle.
 """
@@ -54,10 +54,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @dataclass
 class World:
-    """A mirror behind a proxy, and a client that is not."""
+    """A cache behind a proxy, and a client that is not."""
 
     direct: ApiClient
-    mirror: ObjectCache
+    cache: ObjectCache
     health: WatchHealth
     proxied: ApiClient
     proxy: TcpProxy
@@ -73,10 +73,10 @@ class World:
         return found
 
     def held(self, kind: Kind) -> dict[Key, str]:
-        """What the mirror says, in the same form."""
+        """What the cache says, in the same form."""
         return {
             key: f"{obj['metadata']['uid']}@{obj['metadata']['resourceVersion']}"
-            for key, obj in self.mirror.objects(kind.key).items()
+            for key, obj in self.cache.objects(kind.key).items()
         }
 
     async def differences(self) -> dict[str, set[tuple[Key, str]]]:
@@ -87,14 +87,14 @@ class World:
         }
 
     async def until_equal(self, timeout: float) -> float:
-        """Waits until the mirror equals a fresh list of every kind; gives the seconds that it took."""
+        """Waits until the cache equals a fresh list of every kind; gives the seconds that it took."""
         began, gaps = time.monotonic(), {}
         while time.monotonic() - began < timeout:
             gaps = await self.differences()
             if not gaps:
                 return time.monotonic() - began
             await asyncio.sleep(0.02)
-        raise AssertionError(f"after {timeout:g} s the mirror still differs from a fresh list: {gaps}")
+        raise AssertionError(f"after {timeout:g} s the cache still differs from a fresh list: {gaps}")
 
 
 async def until(condition: Callable[[], bool], timeout: float = 60.0) -> None:
@@ -115,15 +115,15 @@ async def behind_proxy(cluster: Cluster) -> AsyncIterator[tuple[TcpProxy, Connec
 
 @asynccontextmanager
 async def mirrored(cluster: Cluster) -> AsyncIterator[World]:
-    mirror, health = ObjectCache(KINDS), WatchHealth(kind.key for kind in KINDS)
+    cache, health = ObjectCache(KINDS), WatchHealth(kind.key for kind in KINDS)
     async with (
         behind_proxy(cluster) as (proxy, proxied),
         ApiClient(proxied, connect_timeout=CONNECT) as client,
         ApiClient(connection_from_kubeconfig(cluster.kubeconfig)) as direct,
     ):
-        watching = asyncio.create_task(mirror_all(client, KINDS, mirror, health, timings=QUICK))
+        watching = asyncio.create_task(mirror_all(client, KINDS, cache, health, timings=QUICK))
         try:
-            yield World(direct, mirror, health, client, proxy)
+            yield World(direct, cache, health, client, proxy)
         finally:
             assert not watching.done(), watching
             watching.cancel()
@@ -170,7 +170,7 @@ async def until_gone(world: World, kind: Kind, names: set[str]) -> None:
 
 async def test_the_mirror_equals_a_fresh_list_after_a_dead_network_and_a_restarted_api_server(cluster: Cluster) -> None:
     async with mirrored(cluster) as world:
-        await until(lambda: world.mirror.complete)
+        await until(lambda: world.cache.complete)
         await create_all(world.direct)
         await world.until_equal(15)
 
@@ -190,26 +190,26 @@ async def test_the_mirror_equals_a_fresh_list_after_a_dead_network_and_a_restart
         await world.direct.create(PODS.resource.path("default"), pod("p4", "mi210-1"))
 
         await until(lambda: world.health.silences.total() + world.health.failures.total() > 2 * len(KINDS))
-        ghosts = {name for _, name in world.mirror.objects("pods")} & doomed
+        ghosts = {name for _, name in world.cache.objects("pods")} & doomed
         assert ghosts == doomed, "a dead network reports nothing, so the fault was really there"
         assert world.health.silent_for(time.monotonic()) > QUICK.silence
 
         world.proxy.heal()
         await world.until_equal(HEALED_WITHIN)
-        assert world.mirror.get("nodes", None, "a100-1") is None
-        assert world.mirror.get("pods", "default", "late") is not None
+        assert world.cache.get("nodes", None, "a100-1") is None
+        assert world.cache.get("pods", "default", "late") is not None
         assert world.health.relists.total() > relists, "a restarted API server has forgotten our versions"
         assert world.health.silent_for(time.monotonic()) <= 2 * QUICK.silence
 
         await world.direct.create(PODS.resource.path("default"), pod("after", "mi210-0"))
         await world.until_equal(15)
-        assert world.mirror.get("pods", "default", "after") is not None
+        assert world.cache.get("pods", "default", "after") is not None
         assert world.proxied.writes.total() == 0
 
 
 async def test_connections_that_are_reset_lose_nothing_and_list_nothing(cluster: Cluster) -> None:
     async with mirrored(cluster) as world:
-        await until(lambda: world.mirror.complete)
+        await until(lambda: world.cache.complete)
         await world.until_equal(15)
         lists = world.health.relists.total()
         for index in range(5):
@@ -221,17 +221,17 @@ async def test_connections_that_are_reset_lose_nothing_and_list_nothing(cluster:
 
 async def test_our_own_writes_are_in_the_mirror_before_any_event_and_agree_with_it(cluster: Cluster) -> None:
     async with mirrored(cluster) as world:
-        await until(lambda: world.mirror.complete)
+        await until(lambda: world.cache.complete)
         made = await world.direct.create(PODS.resource.path("default"), pod("mine", "mi210-0"))
-        world.mirror.note_written("pods", made)
-        assert world.mirror.get("pods", "default", "mine") is not None
+        world.cache.note_written("pods", made)
+        assert world.cache.get("pods", "default", "mine") is not None
         path, uid = PODS.resource.path("default", "mine"), made["metadata"]["uid"]
         with pytest.raises(AlreadyExists):
             await world.direct.create(PODS.resource.path("default"), pod("mine", "mi210-0"))
         with pytest.raises(Conflict):
             await world.direct.delete(path, uid="00000000-0000-0000-0000-000000000000")
-        world.mirror.note_deleted("pods", "default", "mine", uid, await world.direct.delete(path, uid=uid))
-        await until(lambda: world.mirror.get("pods", "default", "mine") is None)
+        world.cache.note_deleted("pods", "default", "mine", uid, await world.direct.delete(path, uid=uid))
+        await until(lambda: world.cache.get("pods", "default", "mine") is None)
         await world.until_equal(15)
 
 

@@ -1,4 +1,4 @@
-"""What the operator promised to the program, from the variable GPUJOB_PREFLIGHT; amounts in bytes."""
+"""What the operator expects of the pod, from the variable GPUJOB_PREFLIGHT; amounts in bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ VARIABLE = "GPUJOB_PREFLIGHT"
 
 
 @dataclass(frozen=True)
-class Promise:
-    """What each pod was given; what is None or empty was not promised and is not checked."""
+class Expected:
+    """What each pod is given; what is None or empty is not expected and not checked."""
 
     backend: str = ""
     """CUDA or ROCm."""
@@ -37,14 +37,14 @@ class Promise:
     required: bool = True
 
 
-def read_promise(environment: Mapping[str, str]) -> Promise:
-    """The promise of an environment; what cannot be read counts as not promised."""
+def read_expected(environment: Mapping[str, str]) -> Expected:
+    """The expectation in an environment; what cannot be read is not expected."""
     try:
         told = json.loads(environment.get(VARIABLE) or "{}")
     except ValueError:
         told = {}
     told = told if isinstance(told, dict) else {}
-    return Promise(
+    return Expected(
         backend=_text(told, "backend"),
         vendor=_text(told, "vendor"),
         gpus=_amount(told, "gpus") or 0,
