@@ -35,6 +35,12 @@ RETIRED = {
     "tell": "report, explain or record",
     "tells": "reports",
     "dearest": "most expensive",
+    "promise": "reservation",
+    "promised": "reserved",
+    "book": "index",
+    "standing": "pool_score",
+    "standings": "order_pools",
+    "told": "sentence",
 }
 """A word that names of modules, classes and functions had, and the standard one."""
 

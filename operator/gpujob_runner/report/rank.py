@@ -38,9 +38,9 @@ class Rank:
     """Counters of one process since it began to train."""
 
     __slots__ = (
+        "_counted",
         "_first_clock",
         "_stepped",
-        "_told",
         "began",
         "checkpoint",
         "clocks",
@@ -109,7 +109,7 @@ class Rank:
         self.phases = Phases()
         self.clocks = array("d", bytes(8 * RING))
         self.waits = array("d", bytes(8 * RING))
-        self._told: tuple[int, float] = (0, 0.0)
+        self._counted: tuple[int, float] = (0, 0.0)
 
     # ---- what the optimizer's hook calls
 
@@ -253,10 +253,10 @@ class Rank:
         if not counted:
             return None, 0.0
         last = self.clocks[(counted - 1) % RING]
-        if self._told[0] != counted:
+        if self._counted[0] != counted:
             # Once for each step: the wall clock may be set meanwhile, and the time of a reported step does not move.
-            self._told = (counted, time.time() - (perf_counter() - last))
-        return self._told[1], last - self._first_clock
+            self._counted = (counted, time.time() - (perf_counter() - last))
+        return self._counted[1], last - self._first_clock
 
     def figures(self) -> dict[str, Any]:
         """What is exported of this process, by names of `exposition.METRICS`; None is "no value"."""

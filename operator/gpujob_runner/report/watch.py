@@ -73,10 +73,10 @@ def call(function: str, module: Any) -> None:
         home, _, name = function.rpartition(".")
         getattr(import_module("gpujob_runner.report." + home), name)(module)
     except Exception as error:
-        _told(function, error)
+        _log_failure(function, error)
 
 
-def _told(function: str, error: Exception) -> None:
+def _log_failure(function: str, error: Exception) -> None:
     try:
         from gpujob_runner.report import guard
 

@@ -121,7 +121,7 @@ class Fit:
             what = "" if rows else f"no run of {key.accelerator}, "
             rows = rows or [run.row for run in self._runs if run.key.architecture == key.architecture]
         day = max((row.checked_on for row in rows or [run.row for run in self._runs]), default="")
-        return Efficiency(share, error, len(own), f"{what}{_told(rows)}" if rows else f"{what}the prior", day)
+        return Efficiency(share, error, len(own), f"{what}{_sources_of(rows)}" if rows else f"{what}the prior", day)
 
 
 def efficiencies(rows: Iterable[Throughput], accelerators: Sequence[Accelerator]) -> dict[Key, Efficiency]:
@@ -169,7 +169,7 @@ def loaded(raw: Iterable[Mapping[str, Any]]) -> dict[Key, Efficiency]:
     }
 
 
-def _told(rows: Sequence[Throughput]) -> str:
+def _sources_of(rows: Sequence[Throughput]) -> str:
     """A summary of the runs: how many, of what, by whom."""
     names = list(dict.fromkeys(row.benchmark for row in rows))
     listed = "; ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")

@@ -65,7 +65,7 @@ def snapshot(operator: Running, index: ClusterIndex, client: ApiClient) -> Snaps
         watch_age[kinds[scope]] = max(operator.health.age(scope, now), watch_age.get(kinds[scope], 0.0))
     return Snapshot(
         leader=leader,
-        jobs=Counter(_standing(job) for job in jobs),
+        jobs=Counter(_state_of(job) for job in jobs),
         preflight_failed=Counter(finding for job in jobs if (finding := _finding(job))),
         ran=_jobs(work, jobs),
         failed=tuple(failed_jobs(jobs, wall)),
@@ -103,7 +103,7 @@ def _by_kind(kinds: Mapping[str, str], counts: Mapping[str, int]) -> Counter[str
     return found
 
 
-def _standing(job: JobRecord) -> tuple[str, str, str]:
+def _state_of(job: JobRecord) -> tuple[str, str, str]:
     """State, vendor and pool of a job."""
     placement = table(job.status, "placement")
     state = str(job.status.get("state") or "New")
@@ -141,10 +141,10 @@ def _jobs(work: ControllerState, jobs: Iterable[JobRecord]) -> list[JobView]:
     now = work.wall()
     views = {job.uid: _job(job, work.telemetry.get(job.uid, SILENT), now) for job in jobs if _is_shown(job, now)}
     for uid, view in views.items():
-        told = work.dollars_told.get(uid, 0)
+        told = work.counted_dollars.get(uid, 0)
         if view.dollars is not None and view.dollars < told:
             views[uid] = replace(view, dollars=told)
-    work.dollars_told = {uid: view.dollars for uid, view in views.items() if view.dollars is not None}
+    work.counted_dollars = {uid: view.dollars for uid, view in views.items() if view.dollars is not None}
     return list(views.values())
 
 
@@ -156,7 +156,7 @@ def _is_fresh(now: datetime, telemetry: Telemetry) -> bool:
 def _job(job: JobRecord, telemetry: Telemetry, now: datetime) -> JobView:
     """A job's figures from its status, and its measurements since the last write."""
     status, placement = job.status, table(job.status, "placement")
-    state, vendor, pool = _standing(job)
+    state, vendor, pool = _state_of(job)
     shape = (whole_number(placement.get(key)) or 1 for key in ("nodes", "gpusPerNode"))
     end = read_time(status.get("completionTime")) or now
     running = state == State.RUNNING

@@ -112,17 +112,17 @@ class Explanations:
             return
         self._looked_at, self._renewed = now, False
         self._later.clear()
-        jobs = [(uid, placing.job.namespace, self._told_at(uid)) for uid, placing in self._placings.items()]
+        jobs = [(uid, placing.job.namespace, self._explained_at(uid)) for uid, placing in self._placings.items()]
         spaces = {namespace for _, namespace, _ in jobs}
         self._told_in = {namespace: at for namespace, at in self._told_in.items() if namespace in spaces}
         self._order = deque(in_turns(jobs, self._told_in))
         self._ordered, self._unordered = set(self._order), False
 
-    def _told_at(self, uid: str) -> float:
+    def _explained_at(self, uid: str) -> float:
         memory = self._work.memory.get(uid)
         return memory.told_at if memory is not None else -math.inf
 
-    def _is_told(self, job: JobRecord, placing: Placing) -> bool:
+    def _is_explained(self, job: JobRecord, placing: Placing) -> bool:
         """Whether the job's last explanation has the same inputs, and its status is still as it was then or as it was written then."""
         memory = self._work.remember(job.uid)
         if memory.told_of != (self._decided_on, placing.job.demand):
@@ -139,7 +139,7 @@ class Explanations:
             return self._is_unripe(job)
         if verdict is not Verdict.IMPOSSIBLE:
             memory.impossible_since = None
-        if self._is_told(job, placing):
+        if self._is_explained(job, placing):
             return True
         again = memory.told_at + max(self._timings.explain_again, self._timings.explain_factor * memory.words_took)
         same = job.status.get("state") == state and job.status.get("observedGeneration") == job.generation
@@ -158,7 +158,7 @@ class Explanations:
             return False
         memory.told_of = (self._decided_on, placing.job.demand)
         memory.told_at, memory.words_took = self._work.clock(), max(memory.words_took, took)
-        return self._is_told(job, placing)
+        return self._is_explained(job, placing)
 
     def _words_of(self, placing: Placing) -> tuple[bytes, float]:
         """A short form of what a refusal says, and the seconds that it took; equal demands share one result."""

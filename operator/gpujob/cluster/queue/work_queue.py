@@ -134,7 +134,7 @@ class ControllerState:
         """Waiting jobs that the last decision left out, because a write of theirs was in flight."""
         self.telemetry: dict[str, Telemetry] = {}
         """The last report of each running job."""
-        self.dollars_told: dict[str, int] = {}
+        self.counted_dollars: dict[str, int] = {}
         """Micro-dollars in the last scrape for jobs that have run."""
         self.progress = ProgressPace(clock, timings.progress, timings.progress_rate)
         self.held: set[str] = set()

@@ -18,7 +18,7 @@ class PodReservations:
 
     def __init__(self, claimed: Mapping[str, int]) -> None:
         self._claimed = claimed
-        self._told: dict[Hashable, dict[ReservationKey, PodReservation]] = {}
+        self._by_source: dict[Hashable, dict[ReservationKey, PodReservation]] = {}
         self._by: dict[ReservationKey, dict[Hashable, PodReservation]] = defaultdict(dict)
         self._on: dict[str, dict[ReservationKey, PodReservation]] = defaultdict(dict)
         self._anywhere: dict[str, dict[ReservationKey, PodReservation]] = defaultdict(dict)
@@ -29,9 +29,9 @@ class PodReservations:
 
     def put(self, source: Hashable, reservations: Iterable[PodReservation]) -> set[str]:
         """Replaces the reservations of one source; returns the nodes that it concerns."""
-        before, after = self._told.pop(source, {}), {reservation.key: reservation for reservation in reservations}
+        before, after = self._by_source.pop(source, {}), {reservation.key: reservation for reservation in reservations}
         if after:
-            self._told[source] = after
+            self._by_source[source] = after
         touched = set()
         for key in [key for key in {**before, **after} if before.get(key) != after.get(key)]:
             touched.add(key[2])

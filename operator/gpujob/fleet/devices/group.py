@@ -19,7 +19,7 @@ from gpujob.fleet.vendors.invalid_labels import unreadable
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import DeviceKind, Reason, Vendor
 
-Told = tuple[tuple[str, str], ...]
+LabelItems = tuple[tuple[str, str], ...]
 Amounts = tuple[tuple[str, int], ...]
 
 TELLING: Final = (
@@ -90,17 +90,17 @@ def also_counted_as(group: DeviceGroup) -> tuple[str, ...]:
 
 def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
     """Every GPU resource of a node with its facts; devices that labels announce and no resource offers give an empty group."""
-    told = _told(node)
-    origin = _origin(told, node.provider)
+    items = _label_items(node)
+    origin = _origin(items, node.provider)
     if node.taints:
         origin = from_taints(origin, node)
     offered = sorted({**node.capacity, **node.devices})
-    groups = [_group(node, told, origin, resource, catalog) for resource in offered if not _former(node, resource)]
+    groups = [_group(node, items, origin, resource, catalog) for resource in offered if not _former(node, resource)]
     groups = [_with_silicon(group, groups, catalog) for group in groups]
     if len(groups) > 1:
         groups = [replace(group, beside=_beside(group, groups)) for group in groups]
     vendors = {group.facts.vendor for group in groups}
-    return (*groups, *_without_plugin(node, told, origin, catalog, vendors))
+    return (*groups, *_without_plugin(node, items, origin, catalog, vendors))
 
 
 def _former(node: Node, resource: str) -> bool:
@@ -111,32 +111,32 @@ def _former(node: Node, resource: str) -> bool:
     return any(others[other] and vendor_of(other) is vendor_of(resource) for other in others)
 
 
-def _told(node: Node) -> Told:
+def _label_items(node: Node) -> LabelItems:
     """The labels about a node's devices and its origin; equal on the nodes of a pool."""
     # A list takes half the time of a generator, and this runs for every node.
     return tuple([item for item in node.labels.items() if item[0].startswith(TELLING) and item[0] != RESTARTED])
 
 
 @lru_cache(maxsize=MOST_KINDS)
-def _origin(told: Told, provider: str) -> Origin:
-    return origin_of_labels(dict(told), provider)
+def _origin(items: LabelItems, provider: str) -> Origin:
+    return origin_of_labels(dict(items), provider)
 
 
 @lru_cache(maxsize=MOST_KINDS)
 def _facts(
-    told: Told, capacity: Amounts, devices: Amounts, resource: str, instance_type: str, catalog: Catalog
+    items: LabelItems, capacity: Amounts, devices: Amounts, resource: str, instance_type: str, catalog: Catalog
 ) -> tuple[DeviceFacts, int | None]:
     """The facts and number of a resource's devices by its labels, computed once for all nodes with the same labels."""
-    node = Node("", "", dict(told), devices=dict(devices), capacity=dict(capacity))
+    node = Node("", "", dict(items), devices=dict(devices), capacity=dict(capacity))
     reader = nvidia if vendor_of(resource) is Vendor.NVIDIA else amd
     facts = reader.read(node, resource, instance_type, catalog)
     return _with_doubts(facts, unreadable(node.labels, facts, resource)), _labelled(facts, resource, node)
 
 
 @lru_cache(maxsize=MOST_KINDS)
-def _vendors_by_labels(told: Told) -> frozenset[Vendor]:
+def _vendors_by_labels(items: LabelItems) -> frozenset[Vendor]:
     """The vendors whose devices the labels announce, allocatable or not."""
-    labels = dict(told)
+    labels = dict(items)
     return frozenset(
         vendor for vendor, reader in ((Vendor.NVIDIA, nvidia), (Vendor.AMD, amd)) if reader.labelled(labels)
     )
@@ -146,9 +146,9 @@ def _with_doubts(facts: DeviceFacts, doubts: tuple[Finding, ...]) -> DeviceFacts
     return replace(facts, doubts=(*facts.doubts, *doubts)) if doubts else facts
 
 
-def _group(node: Node, told: Told, origin: Origin, resource: str, catalog: Catalog) -> DeviceGroup:
+def _group(node: Node, items: LabelItems, origin: Origin, resource: str, catalog: Catalog) -> DeviceGroup:
     amounts = (tuple(node.capacity.items()), tuple(node.devices.items()))
-    facts, labelled = _facts(told, *amounts, resource, origin.instance_type, catalog)
+    facts, labelled = _facts(items, *amounts, resource, origin.instance_type, catalog)
     healthy = node.devices.get(resource, 0)
     capacity = max(node.capacity.get(resource, 0), healthy)
     if labelled and 0 < capacity < labelled and facts.problem is None:
@@ -217,9 +217,9 @@ def _beside(group: DeviceGroup, groups: Sequence[DeviceGroup]) -> int:
 
 
 def _without_plugin(
-    node: Node, told: Told, origin: Origin, catalog: Catalog, offered: Set[Vendor]
+    node: Node, items: LabelItems, origin: Origin, catalog: Catalog, offered: Set[Vendor]
 ) -> Iterator[DeviceGroup]:
-    labelled = _vendors_by_labels(told) - offered
+    labelled = _vendors_by_labels(items) - offered
     for reader, resource in ((nvidia, nvidia.PLAIN), (amd, amd.PLAIN)):
         if vendor_of(resource) in labelled:
             known = reader.read(node, resource, origin.instance_type, catalog)

@@ -44,7 +44,7 @@ def away(node: Node, vendor: Vendor, tolerated: Tolerated = ()) -> Finding | Non
     hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule" and is_passing(taint, tolerated))
     for taint in hard:
         return Finding(Reason.NOT_READY, "node {} has taint {}", (node.name, taint))
-    told = next((what for _, what in _told(node, vendor, Effect.WAIT)), None) or _of_machines(node, vendor)
+    told = next((what for _, what in _signals(node, vendor, Effect.WAIT)), None) or _of_machines(node, vendor)
     return Finding(Reason.NOT_READY, "node {}: {}", (node.name, told)) if told else None
 
 
@@ -52,7 +52,7 @@ def suspected(node: Node, vendor: Vendor) -> Finding | None:
     """Why a node ranks last although nothing keeps pods away; None without a signal."""
     soft = (str(taint) for taint in node.taints if taint.effect == "PreferNoSchedule" and _is_of_health(taint))
     what = next(soft, None)
-    told = f"taint {what}" if what else next((what for _, what in _told(node, vendor, Effect.LAST)), node.suspicion)
+    told = f"taint {what}" if what else next((what for _, what in _signals(node, vendor, Effect.LAST)), node.suspicion)
     if not told:
         return None
     return Finding(Reason.NODE_DOUBTED, "node {}: {}; pods may fail or be slow there", (node.name, told))
@@ -60,7 +60,7 @@ def suspected(node: Node, vendor: Vendor) -> Finding | None:
 
 def planned(node: Node, vendor: Vendor) -> Finding | None:
     """The announced maintenance of a node that stays schedulable; None without a signal."""
-    told = next((what for _, what in _told(node, vendor, Effect.PLANNED)), None)
+    told = next((what for _, what in _signals(node, vendor, Effect.PLANNED)), None)
     if told is None:
         return None
     sentence = "node {}: maintenance is planned{} ({})"
@@ -92,7 +92,7 @@ def _is_of_health(taint: Taint) -> bool:
     return signal is not None and signal.source not in ("Autoscaler", "Karpenter")
 
 
-def _told(node: Node, vendor: Vendor, effect: Effect) -> Iterator[tuple[Signal, str]]:
+def _signals(node: Node, vendor: Vendor, effect: Effect) -> Iterator[tuple[Signal, str]]:
     """The signals of one effect on a node, each with its message."""
     for signal, key, value in _labelled(node.labels, vendor):
         if signal.effect is effect:

@@ -44,7 +44,7 @@ def placed(
     placement, sentence = _chosen(job, child)
     if price_now is not None:
         placement = _at_price(placement, price_now)
-        seen = _told_price(seen, placement, price_now)
+        seen = _with_price_change(seen, placement, price_now)
     preflight = conditions.of_preflight(
         child,
         seen,
@@ -80,7 +80,7 @@ def _at_price(placement: dict[str, Any], now: int) -> dict[str, Any]:
     return others if same else others | {"currentPricePerHour": format_dollars(now)}
 
 
-def _told_price(seen: Observation, placement: Mapping[str, Any], now: int) -> Observation:
+def _with_price_change(seen: Observation, placement: Mapping[str, Any], now: int) -> Observation:
     decided = cost.dollars(placement.get("pricePerHour"))
     if seen.state is not State.RUNNING or decided is None or "currentPricePerHour" not in placement:
         return seen

@@ -21,7 +21,7 @@ _OF_PLACEMENT: Final = ("pool", "accelerator", "nodes", "gpusPerNode", "image", 
 
 def transition(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
     """The members of a log line for a written status; None if state, reason and attempt stay."""
-    if _standing(held) == _standing(wanted):
+    if _summary(held) == _summary(wanted):
         return None
     state = wanted.get("state")
     kind = next((kind for told, kind in _EXPLAINED_BY.items() if told == state), ConditionType.PLACED)
@@ -41,6 +41,6 @@ def transition(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, 
     return {key: value for key, value in line.items() if value not in (None, "")}
 
 
-def _standing(status: Mapping[str, Any]) -> tuple[object, ...]:
+def _summary(status: Mapping[str, Any]) -> tuple[object, ...]:
     """The key by which a job's lines differ."""
     return status.get("state"), table(status, "display").get("reason"), status.get("jobName")
