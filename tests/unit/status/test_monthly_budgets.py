@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpujob.status.attempts.monthly_budget import Ledger, metered, read_ledger, refusal
+from gpujob.status.attempts.monthly_budget import Ledger, ledgers_of, metered, read_ledger, refusal
 from gpujob.status.records.objects import JobRecord
 from gpujob.status.records.read_objects import read_job
 
@@ -87,3 +87,8 @@ def test_a_budget_that_cannot_be_read_lets_nothing_start_and_says_so(written: st
         f"annotation gpujob.dev/monthly-budget of namespace team is {written!r}, which is no sum of US dollars; "
         'an admin writes it as a decimal in quotes, for example "5000.00"'
     )
+
+
+def test_one_ledger_that_cannot_be_read_hides_no_other() -> None:
+    kept = Ledger(5 * MICRO, NOON)
+    assert ledgers_of({"a": kept.text(), "b": "no ledger", "c": 7}) == {"a": kept}

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from gpujob.fleet.pools.arriving import Arriving
 from gpujob.placement.request.demand import Demand
 from gpujob.status.attempts.waits import (
+    end_of_wait,
     excluded_nodes,
     hold_left,
     next_change,
@@ -189,3 +191,18 @@ def test_a_failure_of_the_users_keeps_the_job_on_its_pool() -> None:
     status = {"attempt": 2, "attempts": [ended(1, blame="Infrastructure"), ended(2, blame="User")]}
     assert timely(Demand(), BEFORE, status, NOW).stays_on == "a"
     assert timely(Demand(), BEFORE, status | {"attempt": 1}, NOW).stays_on == ""
+
+
+@pytest.mark.parametrize(
+    ("devices_until", "seconds"),
+    [
+        (None, 300),
+        ("2026-11-28T12:01:00Z", 300),
+        ("2026-11-28T12:07:00Z", 420),
+        ("2026-11-28T13:00:00Z", 600),
+        ("x", 300),
+    ],
+)
+def test_devices_of_a_new_node_prolong_the_wait_once(devices_until: str | None, seconds: int) -> None:
+    bare = None if devices_until is None else Arriving("n", BEFORE, devices_until)
+    assert (end_of_wait(NOW, bare, 300) - NOW).total_seconds() == seconds

@@ -20,7 +20,7 @@ from gpujob.status.attempts.progress import Measured
 from gpujob.status.attempts.waits import write_time
 from gpujob.status.job import job_status
 from gpujob.status.observe.child import observe
-from gpujob.status.profile import KEPT, MEASUREMENTS, Ran, after_run
+from gpujob.status.profile import KEPT, MEASUREMENTS, Ran, after_run, from_status
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.status.records.read_objects import read_child, read_job
 from gpujob.values.vocabulary import Annotation, Label, Reason, State
@@ -230,3 +230,20 @@ def test_a_trial_that_runs_is_told_apart_from_the_job_itself() -> None:
     assert status["display"]["reason"] == "Probing"
     real = observe(trial(probe=None), [RUNS], ran=True)
     assert real.reason is Reason.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        ({"startTime": "2026-01-01T11:50:00Z", "progress": {"updated": "2026-01-01T12:00:00Z"},
+          "throughput": {"stepsPerSecond": "1.5", "tokensPerSecond": "lots"}}, ({"steps": 1.5}, 600.0)),
+        ({"progress": {"updated": "2026-01-01T12:00:00Z"}, "throughput": {"stepsPerSecond": "1.5"}}, ({"steps": 1.5}, 0.0)),
+        ({"startTime": "2026-01-01T11:50:00Z", "throughput": {"stepsPerSecond": "1.5"}}, ({"steps": 1.5}, 0.0)),
+        ({"startTime": "2026-01-01T11:50:00Z", "progress": {"updated": "2026-01-01T12:00:00Z"}}, ({}, 0.0)),
+        ({"throughput": "fast"}, ({}, 0.0)),
+    ],
+)  # fmt: skip
+def test_the_rates_of_a_run_that_another_operator_read(
+    status: dict[str, Any], found: tuple[dict[str, float], float]
+) -> None:
+    assert from_status(status) == found

@@ -376,3 +376,10 @@ def test_that_an_image_cannot_run_the_preflight_outlives_a_suspension() -> None:
     held = end_attempt(job(), child(), endings.no_interpreter("no Python"), NOW)
     status = job_status.planned(job(**held), PLACED, LATER)
     assert of_type(status)["PreflightPassed"] == ("Unknown", "NoInterpreter")
+
+
+def test_an_entry_of_an_attempt_without_its_number_its_end_or_its_reason_is_left_out() -> None:
+    whole = {"attempt": 1, "to": NOW, "reason": "NodeLost"}
+    bad = [{**whole, "attempt": 0}, {**whole, "attempt": "x"}, {**whole, "to": 7}, {"attempt": 2, "to": NOW}, "junk"]
+    assert job_status.ended_attempts({"attempts": [*bad, whole]}) == [whole]
+    assert job_status.ended_attempts({"attempts": "x"}) == []

@@ -72,3 +72,8 @@ def test_what_cannot_be_read_is_left_out(status: dict[str, Any]) -> None:
 def test_numbers_that_are_none_count_nothing() -> None:
     status = {"attempt": 1, "startTime": "2026-01-01T11:00:00Z", "placement": {"nodes": 10**12, "gpusPerNode": -1}}
     assert used(status) == [("", 0.0, None)]
+
+
+def test_an_attempt_that_ended_when_it_began_is_listed() -> None:
+    at_once = {"attempts": [entry(1, 3) | {"to": "2026-01-01T03:00:00Z"}]}
+    assert [(span.begin, span.end) for span in spans(at_once, CREATED, NOON)] == [(NOON - timedelta(hours=9),) * 2]
