@@ -36,6 +36,9 @@ RUNS_ON: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Libraries that users name as the framework of a job, and the framework that they run on."""
 
+NO_FRAMEWORKS: Final = frozenset({"tensorrt", "tensorrt-llm", "triton", "onnxruntime", "onnx"})
+"""Programs that are like a framework by their letters alone: no framework of the images runs them."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Catalog:
@@ -150,7 +153,10 @@ class Catalog:
 
     def nearest_framework(self, word: str) -> str | None:
         """The framework that a mistyped name most likely means, or on which a library of that name runs. torch is PyTorch."""
-        runs_on = RUNS_ON.get(word.lower().replace("_", "-"), "")
+        plain = word.lower().replace("_", "-")
+        if plain in NO_FRAMEWORKS:
+            return None
+        runs_on = RUNS_ON.get(plain, "")
         return runs_on if runs_on in self.frameworks else identity.nearest(word, self.frameworks)
 
     def model(self, name: str) -> ModelShape | None:

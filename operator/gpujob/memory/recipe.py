@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpujob.memory import model_states
+from gpujob.memory.serving import cached_bytes
 from gpujob.memory.workload import Workload
 from gpujob.values.finding import counted
 from gpujob.values.vocabulary import Checkpointing, Method, Precision, Sharding, WeightFormat
@@ -12,7 +13,7 @@ def recipe(work: Workload) -> str:
     """The method, the number format and the bytes of each parameter, in one line without the activations' figures."""
     name = f"{work.method}, {work.precision}"
     if work.method is Method.INFERENCE:
-        return f"{name}: {_frozen(work)} + KV cache of {_load(work)}{_over(work)}"
+        return f"{name}: {_frozen(work)} + KV cache in {8 * cached_bytes(work)} bits of {_load(work)}{_over(work)}"
     if work.adapts:
         count = f"{work.adapter_parameters:,}"
         adapters = f"{_total(_of_adapters(work))} bytes for each of {count} parameters of adapters ({_listed(_of_adapters(work))})"

@@ -52,8 +52,8 @@ def _all_logits(work: Workload) -> int:
 def kv_cache(work: Workload) -> int:
     """Keys and values: 2 × layers × KV heads × head width × bytes, for each token of each sequence in the cache.
 
-    Exact against vLLM's own count of blocks (Kwon et al., arXiv 2309.06180, section 3); FP8 models cache in 8 bits. Under
-    tensor parallelism a GPU has its part of the heads, and at least one: what more GPUs than heads hold is a copy
+    Exact against vLLM's own count of blocks (Kwon et al., arXiv 2309.06180, section 3). Under tensor
+    parallelism a GPU has its part of the heads, and at least one: what more GPUs than heads hold is a copy
     (vLLM, ModelConfig.get_num_kv_heads). Layers with a sliding window hold no more than it (Gemma 3's report, arXiv
     2503.19786, section 2). Latent attention keeps one compressed vector, whole on each GPU (DeepSeek-V2, arXiv 2405.04434,
     section 2.1). An encoder alone has none.
@@ -61,12 +61,20 @@ def kv_cache(work: Workload) -> int:
     shape = work.shape
     if shape.kind.own_loss and not shape.kind.cross:
         return 0
-    each = 1 if work.precision is Precision.FP8 else work.compute_bytes
     tokens = work.cached_tokens or work.sequence
     width = shape.latent or 2 * -(-shape.kv_heads // work.parts) * shape.head_dim
     whole = (shape.layers - shape.windowed_layers) * tokens
     windowed = shape.windowed_layers * min(tokens, shape.window)
-    return width * each * (work.concurrency or work.batch) * (whole + windowed)
+    return width * cached_bytes(work) * (work.concurrency or work.batch) * (whole + windowed)
+
+
+def cached_bytes(work: Workload) -> int:
+    """Bytes of one number in the KV cache: 1 where the job says FP8, as wide as the products otherwise.
+
+    An engine caches in 8 bits on request (vLLM, --kv-cache-dtype fp8) or where the checkpoint has scales for it;
+    weights that are published in FP8 alone do not change the cache.
+    """
+    return 1 if work.precision is Precision.FP8 else work.compute_bytes
 
 
 def untied(work: Workload) -> int:

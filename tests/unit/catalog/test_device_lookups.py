@@ -213,8 +213,11 @@ def test_the_nearest_accelerators_are_of_the_same_model(word: str, expected: str
         ("L4 24 G", "L4"),
         ("V100 16 GB", "V100-16GB"),
         ("nvidia-h100-mega-80gb", "H100-SXM"),
-        ("nvidia-h100-80gb", "H100-PCIe H100-SXM"),
-        ("nvidia-tesla-v100", "V100-16GB V100-32GB"),
+        ("nvidia-h100-80gb", "H100-SXM"),
+        ("nvidia-tesla-v100", "V100-16GB"),
+        ("h100 80GB hbm3", "H100-SXM"),
+        ("H100-80GB-HBM3", "H100-SXM"),
+        ("A100-SXM4-80GB", "A100-80GB"),
         ("H100 81 GB 2", ""),
     ],
 )

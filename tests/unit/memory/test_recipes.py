@@ -47,11 +47,11 @@ def decided(**model: Any) -> Decision:
         ),
         (
             {"method": "Inference", "inference": {"concurrency": 16, "maxTokens": 4096}},
-            "Inference, BF16: 2 bytes a parameter + KV cache of 16 sequences of 4096 tokens; tensor parallel over 2 GPUs",
+            "Inference, BF16: 2 bytes a parameter + KV cache in 16 bits of 16 sequences of 4096 tokens; tensor parallel over 2 GPUs",
         ),
         (
             {"method": "Inference", "precision": "FP8"},
-            "Inference, FP8: 1 byte a parameter, 2 of embedding and head + KV cache of 1 sequence of 2048 tokens; "
+            "Inference, FP8: 1 byte a parameter, 2 of embedding and head + KV cache in 8 bits of 1 sequence of 2048 tokens; "
             "tensor parallel over 2 GPUs",
         ),
     ],

@@ -104,6 +104,6 @@ def test_the_recipe_tells_how_weights_are_published() -> None:
     work = workload_of(model_demand(Model.model_validate({"name": "gpt-oss-20b", "method": "Inference"})), CATALOG)
     assert work is not None
     assert recipe(work) == (
-        "Inference, BF16: weights as published (MXFP4): 0.531 bytes a parameter of experts, 2 of all others + KV cache of 1 sequence "
-        "of 2048 tokens"
+        "Inference, BF16: weights as published (MXFP4): 0.531 bytes a parameter of experts, 2 of all others + KV cache in 16 bits of "
+        "1 sequence of 2048 tokens"
     )

@@ -58,16 +58,28 @@ def test_what_is_not_known_of_them_is_said(name: str) -> None:
     assert told(framework={"name": name}, model={"parameters": "1B", "method": "LoRA"}) == [memory, seen]
 
 
-@pytest.mark.parametrize("name", ["pytorch", "vllm", "sglang"])
-def test_what_is_built_on_pytorch_is_known(name: str) -> None:
-    assert told(framework={"name": name}) == []
+def test_pytorch_is_known() -> None:
+    assert told(framework={"name": "pytorch"}) == []
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang", "vLLM", "SGLang"])
+def test_an_engine_makes_no_step_and_its_memory_is_known(name: str) -> None:
+    seen = f"progress and speed of {name.lower()} are not seen by themselves; call gpujob_report.step() after each step"
+    assert told(framework={"name": name}) == [seen]
+    assert told(framework={"name": name}, model={"parameters": "1B", "method": "Inference"}) == [seen]
+
+
+@pytest.mark.parametrize("name", ["PyTorch", "JAX", "TensorFlow", "vLLM"])
+def test_case_does_not_matter(name: str) -> None:
+    assert fitting(H, M, framework={"name": name}).keys() == fitting(H, M, framework={"name": name.lower()}).keys()
+    assert demand(framework={"name": name}).framework == name.lower()
 
 
 @pytest.mark.parametrize(
     ("word", "meant"),
     [
         ("keras", "tensorflow"), ("TF", "tensorflow"), ("Flax", "jax"), ("jaxx", "jax"), ("transformers", "pytorch"),
-        ("DeepSpeed", "pytorch"), ("vLLM", "vllm"), ("onnx", None), ("caffe", None),
+        ("DeepSpeed", "pytorch"), ("vLLM", "vllm"), ("onnx", None), ("TensorRT", None), ("TensorRT-LLM", None), ("caffe", None),
     ],
 )  # fmt: skip
 def test_a_library_is_near_the_framework_that_it_runs_on(word: str, meant: str | None) -> None:

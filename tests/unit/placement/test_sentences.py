@@ -122,9 +122,9 @@ def decided(*objects: Object, **spec: Any) -> Decision:
                 [H],
                 {"framework": {"name": word}},
                 Reason.FRAMEWORK_UNKNOWN,
-                f"framework.name: {word} is no known framework; the nearest is pytorch",
+                f"framework.name: {word.lower()} is no known framework; the nearest is pytorch",
             )
-            for word in ("PyTorch", "torch", "pytroch", "transformers", "DeepSpeed")
+            for word in ("Torch", "pytroch", "transformers", "DeepSpeed")
         ),
         (
             [H],

@@ -69,7 +69,8 @@ class Model(Shape):
     """What is done: Full training of all weights, LoRA or QLoRA adapters, or Inference. Full when absent."""
     precision: Literal["BF16", "Mixed", "FP16", "FP32", "FP8"] | None = None
     """Number formats: BF16, FP16 and FP32 hold everything so; Mixed and FP8 train 32-bit weights with narrower products.
-    FP8 is either of requires' FP8OCP and FP8FNUZ. When absent, Mixed under Full and BF16 under the other methods."""
+    FP8 is either of requires' FP8OCP and FP8FNUZ; under Inference its KV cache has 8 bits. When absent, Mixed
+    under Full and BF16 under the other methods."""
     optimizer: (
         Literal[
             "AdamW", "AdamWForeach", "AdamW8Bit", "PagedAdamW8Bit", "Adafactor", "Lion", "SGD", "SGDMomentum"

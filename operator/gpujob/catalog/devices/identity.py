@@ -86,13 +86,15 @@ class Identities:
 
         An id in any case and with any separators is itself. A model's bare name means each of its boards and sizes (H100, A100,
         MI300), with a size only those of that size (A100 80GB); brands and the digit of SXM5 change nothing. A label's name means
-        the device that it identifies.
+        the device that it identifies, also without its brand (H100-80GB-HBM3); so does GKE's name for it.
         """
         if word in self.ids:
             return (word,)
-        found = self._spelled(_UNIT_APART.sub("", _plain(word)).split("-"))
+        plain = _plain(word)
+        found = list(self._gke.get(plain, ())) or self._spelled(_UNIT_APART.sub("", plain).split("-"))
         if not found:
-            rows = self._products.get(_plain(word)) or self._gke.get(word, ())
+            labels = (plain, *(f"{brand}-{plain}" for brand in sorted(_BRANDS)))
+            rows = next(filter(None, map(self._products.get, labels)), ())
             found = [row for row in rows if row.support != "unsupported"] or list(rows)
         return tuple(sorted({row.id for row in found}))
 

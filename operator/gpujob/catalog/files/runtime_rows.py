@@ -39,7 +39,7 @@ def shipped(raw: Any, sources: Sources) -> Runtime:
             image=row.text("image"),
             backend=Backend(row.text("backend")),
             backend_version=backend_version,
-            framework=framework.text("name"),
+            framework=framework.text("name").lower(),
             framework_version=version,
             framework_release=release(version),
             backend_release=release(backend_version),

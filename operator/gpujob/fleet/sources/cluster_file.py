@@ -34,7 +34,7 @@ from gpujob.fleet.policy.resource_quota import Quotas, quotas_of, read_quota
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources import published_pools
 from gpujob.fleet.sources.build import read_fleet
-from gpujob.fleet.sources.ignored_values import ignored_values
+from gpujob.fleet.sources.ignored_values import ignored_specs, ignored_values
 from gpujob.fleet.sources.kubectl_yaml import read_documents
 from gpujob.values.errors import BadClusterFile, BadInput
 from gpujob.values.untrusted import table
@@ -250,6 +250,8 @@ class _Reading:
         found = ((name, resource_slices.read_slice(item)) for (_, name), item in self._found["ResourceSlice"].items())
         self.unread += [f"ResourceSlice {name}: {one.unread}" for name, one in found if one.unread]
         pools = tuple(self._read("GPUPool", _gpupool))
+        written = {pool.metadata.name for pool in pools if published_pools.is_discovered(pool)}
+        self.unread += ignored_specs(written, self._found["GPUPool"])
         extending = [self._found["GPURuntime"].pop(key) for key in _that_extend(self._found["GPURuntime"])]
         return ClusterObjects(
             nodes=nodes,

@@ -195,12 +195,15 @@ def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
 WITHOUT_TORCH: Final = frozenset({"jax", "tensorflow"})
 """Frameworks that are not built on PyTorch; the memory estimate and the reporter do not support them."""
 
+WITHOUT_STEPS: Final = WITHOUT_TORCH | {"vllm", "sglang"}
+"""Frameworks of which the reporter sees no step: engines serve requests and have no optimizer."""
+
 
 def _of_other_frameworks(demand: Demand) -> Iterator[Finding]:
-    """What is unknown for jobs whose framework is not built on PyTorch."""
-    if demand.framework not in WITHOUT_TORCH:
+    """What is unknown for jobs whose framework is not PyTorch."""
+    if demand.framework not in WITHOUT_STEPS:
         return
-    if demand.model is not None:
+    if demand.model is not None and demand.framework in WITHOUT_TORCH:
         sentence = "the memory estimate is that of PyTorch, what {} takes is not known; write gpuMemory"
         yield Finding(Reason.FRAMEWORK_UNMEASURED, sentence, (demand.framework,))
     sentence = "progress and speed of {} are not seen by themselves; call gpujob_report.step() after each step"

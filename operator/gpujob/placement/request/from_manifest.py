@@ -59,7 +59,7 @@ def demand_of(job: GPUJob) -> Demand:
         budgeted=placement is not None and placement.budget is not None,
         objective=_objective(spec),
         objective_said=bool(placement and placement.objective),
-        framework=framework.name if framework else DEFAULT_FRAMEWORK,
+        framework=framework.name.lower() if framework else DEFAULT_FRAMEWORK,
         framework_version=framework.version if framework else None,
         python=framework.python if framework else None,
         requires=tuple(sorted(set(spec.requires))),
