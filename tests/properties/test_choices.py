@@ -210,7 +210,15 @@ def test_free_nodes_are_counted_as_they_are_given(objects: list[Object], gpus: i
         assert pool.stock.has_free(gpus, nodes) == (len(list(pool.stock.with_free(gpus))) >= nodes)
 
 
+TRAINED: Final = demand(model={"parameters": "8B", "method": "Full"})
+"""21 L4 hold it."""
+
+
 @given(objects=worlds, wish=wishes())
+@example([node("n", L4, 33)], TRAINED)
+@example([node("n", L4, 32), node("m", L4, 22)], TRAINED)
+@example([node("n", H100, 20)], demand(model={"parameters": "70B", "method": "LoRA"}))
+@example([node("n", L4, 40), node("m", L4, 40)], demand(model={"parameters": "13B", "method": "Full"}, nodes=2))
 def test_each_pool_gets_the_smallest_gang_that_holds_the_model(objects: list[Object], wish: Demand) -> None:
     """By a walk over every count on one usable node and over whole nodes, pool by pool."""
     fleet, known = fleet_of(read_cluster(objects), ANY_IMAGES)

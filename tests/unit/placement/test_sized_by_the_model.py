@@ -266,3 +266,19 @@ def test_heads_that_are_only_usual_for_a_size_rule_no_number_out() -> None:
     stated = {"parameters": "8B", **served, "shape": {"heads": 32, "kvHeads": 8}}
     found = decided(node("n", H100, 8), model=stated, gpusPerNode=5)
     assert Reason.HEADS_NOT_DIVIDED in {doubt.reason for doubt in found.candidates[0].doubts}
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "count", "shape"),
+    [
+        ({"parameters": "8B", "method": "Full"}, L4, 32, "1x21"),
+        ({"parameters": "8B", "method": "Full"}, L4, 21, "1x21"),
+        ({"parameters": "70B", "method": "LoRA"}, H100, 20, "1x19"),
+        # 64 heads: 32 GPUs divide them, 17 to 31 do not.
+        ({"name": "llama-3.1-70b", "method": "Inference", "inference": {"maxTokens": 8192, "concurrency": 40}}, L4, 48, "1x32"),
+        # What a device plugin may count: parts of devices, as many as a node can have.
+        ({"parameters": "8B", "method": "Full"}, L4, 16384, "1x21"),
+    ],
+)  # fmt: skip
+def test_every_number_of_gpus_of_a_large_node_counts(model: Object, gpu: Nvidia, count: int, shape: str) -> None:
+    assert set(shapes(decided(node("n", gpu, count), model=model)).values()) == {shape}

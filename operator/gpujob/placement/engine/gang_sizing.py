@@ -1,15 +1,17 @@
 """How many GPUs a model needs on each pool, for a job that does not say: the fewest that hold it.
 
-On one node every count up to the pool's usable nodes is tried; beyond that, whole nodes. Nodes that no pod of the pool can use
-(a taint, a missing label or handler) count only if there are no others. If a pool's nodes differ, the smaller ones together are
-an alternative to the larger one. Several GPUs hold a model only if the program shards it over them; if the job does not say so,
-the decision assumes it and warns.
+On one node every number of GPUs up to that of the largest usable node counts; beyond it, whole nodes. Nodes that no pod of
+the pool can use (a taint, a missing label or handler) count only if there are no others. If a pool's nodes differ, the smaller ones
+together are an alternative to the larger one. Several GPUs hold a model only if the program shards it over them; if the job does
+not say so, the decision assumes it and warns.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 from operator import attrgetter
@@ -29,9 +31,6 @@ if TYPE_CHECKING:
     from gpujob.memory.workload import Workload
 
 SEVERAL: Final = Gang(1, 2)
-
-EVERY_COUNT: Final = 16
-"""Up to this number of GPUs on a node every count is tried; above it each eighth and all, because device fractions are many."""
 
 
 def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = False) -> Demand:
@@ -82,21 +81,21 @@ def division(model: ModelDemand, demand: Demand, gang: Gang, catalog: Catalog) -
     return estimates_of(_spread(work) if demand.spreads(gang) else work)
 
 
-def fewer(demand: Demand, gang: Gang, pool: Pool, catalog: Catalog, most: float = inf) -> _Gangs:
+def fewer(demand: Demand, gang: Gang, pool: Pool, catalog: Catalog, most: float = inf) -> Sequence[Sequence[Gang]]:
     """The largest gang that a pool's nodes can form with fewer GPUs than this one and at most `most`, one GPU if there is none:
     of those that divide the model's heads, and of the others.
     """
     _, sizes, whole, _ = pool.size
     nodes = demand.gang.nodes if demand.nodes_said else None
     needs = division(demand.model, demand, SEVERAL, catalog) if demand.model is not None else None
-    heads = _heads(demand, needs) if needs is not None else None
-    made = [each for group in _ordered(nodes, sizes, whole, heads) for each in group]
-    smaller = [each for each in made if each.gpus < gang.gpus and each.gpus <= most] or [Gang(nodes or 1, 1)]
-    apart = ([each for each in smaller if _is_divided(each, heads) is same] for same in (True, False))
-    return tuple((max(alike, key=lambda each: (each.gpus, -each.nodes)),) for alike in apart if alike)
+    groups = _ordered(nodes, sizes, whole, _heads(demand, needs) if needs is not None else None)
+    smaller = [(group.divided, group.largest(min(gang.gpus - 1, most))) for group in groups]
+    apart = ([each for divided, each in smaller if each is not None and divided is same] for same in (True, False))
+    found = tuple((max(alike, key=lambda each: (each.gpus, -each.nodes)),) for alike in apart if alike)
+    return found or ((Gang(nodes or 1, 1),),)
 
 
-def largest_gangs(demand: Demand, pool: Pool, catalog: Catalog) -> _Gangs:
+def largest_gangs(demand: Demand, pool: Pool, catalog: Catalog) -> Sequence[Sequence[Gang]]:
     """The largest gang of each group that a pool's usable nodes form for a model that says no number of GPUs, those that divide
     the model's heads apart from those that do not: if one of them does not hold the model, no other of its group does.
     """
@@ -107,9 +106,8 @@ def largest_gangs(demand: Demand, pool: Pool, catalog: Catalog) -> _Gangs:
     _, sizes, whole, _ = pool.size
     if nodes is not None and nodes > MOST_NODES:
         sizes = pool.node_sizes(nodes)
-    heads = _heads(demand, needs)
-    largest = [group[-1] for group in _ordered(nodes, sizes, whole, heads) if group]
-    apart = ([gang for gang in largest if _is_divided(gang, heads) is same] for same in (True, False))
+    largest = [(group.divided, group.largest()) for group in _ordered(nodes, sizes, whole, _heads(demand, needs))]
+    apart = ([gang for divided, gang in largest if gang is not None and divided is same] for same in (True, False))
     return tuple(filter(None, apart))
 
 
@@ -126,8 +124,23 @@ def _sized(demand: Demand, gang: Gang, catalog: Catalog) -> Gang:
     return gang if needs is None else gang.sized(needs.on(gang.gpus))
 
 
-_Gangs = Sequence[Sequence[Gang]]
-"""Gangs in search order: groups, each sorted by its GPUs."""
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Gangs in the order of their GPUs. A gang is made when it is read, because a node may have thousands of fractions of devices."""
+
+    divided: bool
+    """Whether the GPUs on a node divide the model's heads, if these are divided at all."""
+    count: int
+    at: Callable[[int], Gang]
+    """The gang of an index."""
+
+    def largest(self, most: float = inf) -> Gang | None:
+        """The last gang of at most so many GPUs; None if there is none."""
+        end = (
+            self.count if most == inf else bisect_right(range(self.count), most, key=lambda index: self.at(index).gpus)
+        )
+        return self.at(end - 1) if end else None
+
 
 _BySize = Mapping[tuple[NodeSizes, bool], Mapping[float, list[str]]]
 
@@ -178,7 +191,7 @@ def _alternatives(
     if beyond:
         endless = _ordered(nodes, ((sizes[0][0], max(MOST_NODES, nodes or 1)),), whole, heads)
         _fewest(endless, {memory: found[memory] for memory in beyond}, nearly, needs)
-        last = max((gang for group in endless for gang in group), key=attrgetter("gpus"))
+        last = max(filter(None, (group.largest() for group in endless)), key=attrgetter("gpus"))
         chosen |= {memory: next(((gang,) for gang in found[memory] | nearly[memory]), (last,)) for memory in beyond}
     return chosen
 
@@ -188,37 +201,54 @@ _Found = Mapping[float, dict[Gang, None]]
 
 
 def _fewest(
-    gangs: _Gangs, found: _Found, nearly: _Found, needs: Estimates, heads: tuple[int, int] | None = None
+    groups: Sequence[_Group],
+    found: _Found,
+    nearly: _Found,
+    needs: Estimates,
+    heads: tuple[int, int] | None = None,
 ) -> None:
-    """Adds to `found`, for each device memory, the first gang that holds the model and the first one that nearly does. With `heads`
-    no gang that does not divide them, if one that does nearly holds the model: engines reject the former.
+    """Adds to `found`, for each device memory, the first gang that holds the model and to `nearly` the first one that nearly does.
+    With `heads` no gang that does not divide them, if one that does nearly holds the model: engines reject the former.
 
-    If a gang does not even nearly hold the model, smaller ones of its group do not either, so few are evaluated. `high` is
-    computed only if `expected` fits.
+    If a gang does not hold the model, smaller ones of its group do not either, so few are evaluated. `high` is computed only if
+    `expected` fits.
     """
-    left, doubtful = sorted(found), sorted(found)
-    for group in gangs:
-        if group and not _is_divided(group[0], heads):
-            left = doubtful.copy()
-        low = 0
-        for last in _probes(len(group)):
-            if left and needs.on(group[last].gpus).expected <= left[-1]:
-                for gang in group[low : last + 1]:
-                    need = needs.on(gang.gpus)
-                    expected = need.expected
-                    while doubtful and expected <= doubtful[-1]:
-                        nearly[doubtful.pop()].setdefault(gang)
-                    while left and expected <= left[-1] and need.high <= left[-1]:
-                        found[left.pop()].setdefault(gang)
-            if not left:
-                return
-            low = last + 1
+
+    def held(memory: float, end: str) -> Callable[[Gang], bool]:
+        return lambda gang: bool(getattr(needs.on(gang.gpus), end) <= memory)
+
+    left = sorted(found, reverse=True)
+    doubtful = set(left)
+    for group in groups:
+        if heads is not None and not group.divided:
+            left = [memory for memory in left if memory in doubtful]
+        first = 0
+        for memory in tuple(left):
+            first = _first(group, first, held(memory, "expected"))
+            if first == group.count:
+                break
+            if memory in doubtful:
+                doubtful.remove(memory)
+                nearly[memory].setdefault(group.at(first))
+            place = _first(group, first, held(memory, "high"))
+            if place < group.count:
+                left.remove(memory)
+                found[memory].setdefault(group.at(place))
+        if not left:
+            return
 
 
-@lru_cache(maxsize=256)
-def _probes(count: int) -> Sequence[int]:
-    """The order in which a number of gangs is probed first: the first, second, fourth … and the last."""
-    return tuple(sorted({*(2**power - 1 for power in range(count.bit_length())), count - 1} - {-1}))
+def _first(group: _Group, start: int, holds: Callable[[Gang], bool]) -> int:
+    """The index of the first gang that holds, from an index on, if all after one that holds do too; the number of gangs if none
+    does. Tried are the first, second, fourth … one and the last, then the middle of what remains, because few GPUs mostly do. One GPU
+    may hold what two do not, because two exchange data; it is tried first.
+    """
+    low, tried = start, start
+    while tried < group.count and not holds(group.at(tried)):
+        low, tried = tried + 1, min(2 * tried - start + 1, group.count - 1)
+        if low == group.count:
+            return low
+    return bisect_left(range(group.count), True, low, tried, key=lambda index: holds(group.at(index)))
 
 
 def _heads(demand: Demand, needs: Estimates) -> tuple[int, int] | None:
@@ -226,53 +256,64 @@ def _heads(demand: Demand, needs: Estimates) -> tuple[int, int] | None:
     return known_heads(demand, needs.on(SEVERAL.gpus).work) if demand.spreads(SEVERAL) else None
 
 
-def _is_divided(gang: Gang, heads: tuple[int, int] | None) -> bool:
-    """Whether the gang's GPUs on a node divide a model's heads, if its heads are divided at all."""
-    return heads is None or divides(gang.gpus_per_node, heads)
-
-
 @lru_cache(maxsize=1024)
-def _ordered(nodes: int | None, sizes: NodeSizes, whole: bool, heads: tuple[int, int] | None) -> _Gangs:
-    """The gangs that nodes form, in search order: the fewest GPUs first, then the fewest nodes. For tensor parallel models the
-    gangs whose GPUs on a node divide the heads come first, because engines reject others unless layers are divided too.
-    """
-    gangs = _made(nodes, sizes, whole)
-    if heads is not None and nodes is None and not whole:
-        gangs = (*gangs, *_parts(sizes, heads))
-    made = sorted(gangs, key=lambda gang: (gang.gpus, gang.nodes))
-    if heads is None:
-        return (made,)
-    groups: dict[tuple[bool, bool], list[Gang]] = defaultdict(list)
-    for gang in made:
-        groups[not _is_divided(gang, heads), nodes is None and gang.nodes > 1].append(gang)
-    return [group for _, group in sorted(groups.items())]
+def _ordered(nodes: int | None, sizes: NodeSizes, whole: bool, heads: tuple[int, int] | None) -> Sequence[_Group]:
+    """The gangs that nodes form, in search order: on one node, then on several. For tensor parallel models the gangs whose GPUs on
+    a node divide the heads come first, because engines reject others unless layers are divided too; for these a part of each of
+    several nodes is tried as well.
 
-
-def _parts(sizes: NodeSizes, heads: tuple[int, int]) -> Iterator[Gang]:
-    """The gangs of several nodes that use a part of each, with a number of GPUs on a node that divides the heads."""
-    for size, count in sizes:
-        parts = [gpus for gpus in _counts(size) if gpus < size and divides(gpus, heads)]
-        yield from (Gang(nodes, gpus) for nodes in range(2, min(count, MOST_NODES) + 1) for gpus in parts)
-
-
-@lru_cache(maxsize=1024)
-def _made(nodes: int | None, sizes: NodeSizes, whole: bool) -> Sequence[Gang]:
-    """The gangs that nodes of these sizes form: every count on one node, then whole nodes. A number of nodes that the job names
-    is fixed, and pools that assign whole nodes form no partial ones.
+    A number of nodes that the job names is fixed. Pools that assign whole nodes form no partial gangs.
     """
     asked = nodes or 1
     largest = max((size for size, count in sizes if count >= asked), default=0)
-    found = [Gang(asked, gpus) for gpus in ((largest,) if whole else _counts(largest)) if gpus]
+    several = list(_of_whole_nodes(sizes)) if nodes is None else []
+    if whole:
+        return _of_list([Gang(asked, largest), *several] if largest else several, heads)
+    if heads is None:
+        return (_every(asked, largest), *_of_list(several, heads))
+    dividing = tuple(gpus for gpus in range(1, min(largest, heads[0]) + 1) if divides(gpus, heads))
     if nodes is None:
-        found += [Gang(more, size) for size, count in sizes for more in range(2, min(count, MOST_NODES) + 1)]
-    return tuple(found)
+        several += _parts(sizes, dividing)
+    divided, undivided = _of_list(several, heads)
+    return _listed(True, [Gang(asked, gpus) for gpus in dividing]), divided, _every(asked, largest, dividing), undivided
 
 
-def _counts(largest: int) -> Iterator[int]:
-    yield from range(1, min(largest, EVERY_COUNT) + 1)
-    yield from range(EVERY_COUNT + 8, largest, 8)
-    if largest > EVERY_COUNT:
-        yield largest
+def _of_whole_nodes(sizes: NodeSizes) -> Iterator[Gang]:
+    """The gangs of several whole nodes."""
+    return (Gang(more, size) for size, count in sizes for more in range(2, min(count, MOST_NODES) + 1))
+
+
+def _parts(sizes: NodeSizes, dividing: Sequence[int]) -> Iterator[Gang]:
+    """The gangs of several nodes that use one of these numbers of GPUs of each and leave others."""
+    for size, count in sizes:
+        parts = [gpus for gpus in dividing if gpus < size]
+        yield from (Gang(nodes, gpus) for nodes in range(2, min(count, MOST_NODES) + 1) for gpus in parts)
+
+
+def _of_list(gangs: Iterable[Gang], heads: tuple[int, int] | None) -> tuple[_Group, ...]:
+    """One group, or with heads those that divide them, then the others."""
+    ordered = sorted(gangs, key=lambda gang: (gang.gpus, gang.nodes))
+    if heads is None:
+        return (_listed(True, ordered),)
+    fits = [divides(gang.gpus_per_node, heads) for gang in ordered]
+    return tuple(
+        _listed(same, [gang for gang, divided in zip(ordered, fits, strict=True) if divided is same])
+        for same in (True, False)
+    )
+
+
+def _listed(divided: bool, gangs: Sequence[Gang]) -> _Group:
+    return _Group(divided, len(gangs), gangs.__getitem__)
+
+
+def _every(nodes: int, largest: int, without: Sequence[int] = ()) -> _Group:
+    """Every number of GPUs on a node up to the largest, except some, which are those that divide the heads."""
+    skips = [gpus - place for place, gpus in enumerate(without)]
+
+    def at(index: int) -> Gang:
+        return Gang(nodes, index + 1 + bisect_right(skips, index + 1))
+
+    return _Group(not without, largest - len(without), at)
 
 
 def _spread(work: Workload) -> Workload:
