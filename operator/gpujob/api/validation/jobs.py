@@ -157,6 +157,12 @@ _OWN: Final[tuple[Rule, ...]] = (
         lambda value: value.path is None or pods.is_free_path(value.path),
     ),
     Rule(
+        Checkpoint, "path", "checkpoint.path is at or below /proc, /sys or /dev, where the kernel, the device plugin and shared memory "
+        f"have their files; use another folder, for example {CHECKPOINTS}",
+        f"!has(self.path) || !{pods.kernels_path('self.path')}",
+        lambda value: value.path is None or not pods.is_kernels_path(value.path),
+    ),
+    Rule(
         GPUJobSpec, "checkpoint", "checkpoint.volume must name an entry of volumes that outlives a pod and can be written: "
         "a persistentVolumeClaim or csi volume without readOnly",
         "!has(self.checkpoint) || !has(self.checkpoint.volume) || (has(self.volumes) && self.volumes.exists(v, "

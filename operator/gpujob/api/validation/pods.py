@@ -23,9 +23,12 @@ from gpujob.api.kinds.pods import (
 from gpujob.api.validation.rule import Rule, keys, one_of, own_keys, relative_path
 from gpujob.values.vocabulary import REPORT_OPTIMIZER
 
+OPERATORS_VARIABLES: Final = ("GPUJOB_", "PET_")
+"""How the variables begin that the operator sets."""
+
 
 def _reserved(value: EnvironmentVariable) -> bool:
-    return value.name == REPORT_OPTIMIZER or not value.name.startswith(("GPUJOB_", "PET_"))
+    return value.name == REPORT_OPTIMIZER or not value.name.startswith(OPERATORS_VARIABLES)
 
 
 DEVICE_LISTS: Final = ("NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES")
@@ -39,6 +42,13 @@ def _left_to_the_plugin(value: EnvironmentVariable) -> bool:
 def _no_device_list(value: EnvironmentFrom) -> bool:
     prefix = (value.prefix or "").upper()
     return not prefix or not any(name.startswith(prefix) for name in DEVICE_LISTS)
+
+
+def _none_of_ours(value: EnvironmentFrom) -> bool:
+    prefix = value.prefix or ""
+    return not prefix or not any(
+        prefix.startswith(begins) or begins.startswith(prefix) for begins in OPERATORS_VARIABLES
+    )
 
 
 def _not_all(value: EnvironmentVariable) -> bool:
@@ -62,6 +72,20 @@ def free_path(path: str) -> str:
         f"!{path}.contains('//') && !({path} + '/').contains('/./') && "
         f"!{path}.matches('{_OURS.pattern}')"
     )
+
+
+_KERNELS: Final = re.compile("^/(proc|sys|dev)(/|$)")
+_SHARED_MEMORY: Final = re.compile("^/dev/shm(/|$)")
+
+
+def is_kernels_path(path: str) -> bool:
+    """Whether a path is at or below /proc, /sys or /dev; it is written plainly."""
+    return _KERNELS.match(path) is not None
+
+
+def kernels_path(path: str) -> str:
+    """The same in CEL; `path` is the expression of the path."""
+    return f"{path}.matches('{_KERNELS.pattern}')"
 
 
 FREE_PATH: Final = (
@@ -95,6 +119,14 @@ RULES: Final[tuple[Rule, ...]] = (
         + " && ".join(f"!'{name}'.startsWith(self.prefix.upperAscii())" for name in DEVICE_LISTS), _no_device_list,
     ),
     Rule(
+        EnvironmentFrom, "prefix", "with this prefix a key could be GPUJOB_* or PET_*, which are set by the operator; use another "
+        "prefix",
+        "!has(self.prefix) || self.prefix == '' || "
+        + " && ".join(
+            f"!self.prefix.startsWith('{begins}') && !'{begins}'.startsWith(self.prefix)" for begins in OPERATORS_VARIABLES
+        ), _none_of_ours,
+    ),
+    Rule(
         EnvironmentVariable, "value", "ROCR_VISIBLE_DEVICES takes numbers, all is none of them: "
         "the device plugin gives the job its GPUs; remove the variable",
         "self.name.upperAscii() != 'ROCR_VISIBLE_DEVICES' || !has(self.value) || !(self.value in ['all', 'All', 'ALL'])",
@@ -121,6 +153,12 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         VolumeMount, "mountPath", f"mountPath {FREE_PATH}", free_path("self.mountPath"),
         lambda value: is_free_path(value.mount_path),
+    ),
+    Rule(
+        VolumeMount, "mountPath", "a volume at or below /proc, /sys or /dev would hide what the kernel and the device plugin put "
+        "there; mount it elsewhere, for example at /data (/dev/shm can be one)",
+        f"!{kernels_path('self.mountPath')} || self.mountPath.matches('{_SHARED_MEMORY.pattern}')",
+        lambda value: not is_kernels_path(value.mount_path) or _SHARED_MEMORY.match(value.mount_path) is not None,
     ),
     relative_path(VolumeMount, "sub_path", "subPath"),
     # A CEL rule takes 2.7 times the API server's budget: patterns.RELATIVE_PATH. The kubelet keeps names that begin with .. for itself.
