@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, ANY_IMAGES, H100, MI300X, decision, fleet, node
+from builders import A100, A100_40, ANY_IMAGES, H100, H200, MI300X, MI325X, MI355X, decision, fleet, node, pod
 
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import nearest_fix
@@ -53,6 +53,30 @@ def test_an_unknown_accelerator_of_a_shape_is_told_with_the_nearest() -> None:
     assert found.verdict is Verdict.MISCONFIGURED
     sentence = "shapes[0].accelerator: MI30X is no known accelerator; the nearest are MI300A, MI300X and MI308X"
     assert found.problems[0].message == sentence
+
+
+@pytest.mark.parametrize(
+    ("word", "full", "free", "meant"),
+    [
+        ("MI3", [("a", MI300X)], [("b", MI325X)], "MI325X"),
+        ("MI3", [("a", MI325X)], [("b", MI300X)], "MI300X"),
+        ("MI3", [("a", MI300X), ("b", MI325X)], [("c", MI355X)], "MI355X"),
+        ("A1", [("a", A100_40)], [("b", A100)], "A100-80GB"),
+        ("H10", [("a", H100)], [("b", H200)], "H100"),
+        # Where all have room, and where none has, the first name.
+        ("MI3", [], [("a", MI325X), ("b", MI300X)], "MI300X"),
+        ("MI3", [("a", MI325X), ("b", MI300X)], [], "MI300X"),
+    ],
+)
+def test_an_unknown_accelerator_of_a_shape_is_fixed_to_one_with_room(
+    word: str, full: list[tuple[str, Any]], free: list[tuple[str, Any]], meant: str
+) -> None:
+    busy = [pod(f"p-{name}", name, {gpu.resource: 8}) for name, gpu in full]
+    objects = [*(node(name, gpu) for name, gpu in [*full, *free]), *busy]
+    found = decision(*objects, catalog=ANY_IMAGES, shapes=[{"accelerator": word}])
+    fix = nearest_fix(found, fleet(*objects), ANY_IMAGES)
+    assert fix is not None
+    assert [(change.field, change.after) for change in fix.changes] == [("spec.shapes[0].accelerator", meant)]
 
 
 def test_the_fix_names_the_field_of_the_shape() -> None:

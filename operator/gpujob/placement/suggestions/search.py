@@ -159,7 +159,7 @@ def _searched(
         for step in steps[:TRIED]:
             helps, lacking = _helps(step, fleet, catalog)
             if helps:
-                return _cheapest(step, fleet, catalog)
+                return _cheapest(_with_room(step, steps[:TRIED], fleet, catalog), fleet, catalog)
             grown = grown or (f"{said(step.changes)} {lacking}" if lacking else "")
         seen.update(_key(step) for step in steps)
         tried = _pursued(steps)
@@ -316,6 +316,16 @@ def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str]:
         return True, ""
     lacking = next(finding for finding in busy[0].reasons if finding.reason is Reason.MAY_GROW)
     return False, f"pool {busy[0].pool.name} {lacking.message}"
+
+
+def _with_room(step: _Step, steps: Iterable[_Step], fleet: Fleet, catalog: Catalog) -> _Step:
+    """The first step that places the job now, of those that change the same fields and are as near; if none does, the step."""
+    fields = [change.field for change in step.changes]
+    for other in steps:
+        as_near = math.isclose(other.distance, step.distance) and [each.field for each in other.changes] == fields
+        if as_near and choose(other.demand, fleet, catalog, only=other.pool or None).verdict is Verdict.PLACED:
+            return other
+    return step
 
 
 def _cheapest(step: _Step, fleet: Fleet, catalog: Catalog) -> _Step:

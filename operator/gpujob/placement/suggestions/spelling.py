@@ -55,11 +55,10 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
     for gang in demand.gangs:
         word = gang.accelerator
         if word and not is_accelerator(word):
-            for place, meant in enumerate(nearest_accelerators(word)):
+            # The names that it may mean are equally near: the search takes one with room.
+            for meant in nearest_accelerators(word):
                 changed = demand.changed(gang, replace(gang, accelerator=meant))
-                yield proposed(
-                    costs.CLOSEST_NAME + place * costs.NEXT_NAME, gang.field("accelerator"), word, meant, changed
-                )
+                yield proposed(costs.CLOSEST_NAME, gang.field("accelerator"), word, meant, changed)
     yield from _names(demand, fleet, catalog)
 
 
