@@ -35,11 +35,14 @@ def told(*objects: list[Object], **spec: Any) -> list[str]:
         ((4, 4), {"gpusPerNode": 8}, ["nodes: 2, gpusPerNode: 4 fits mi300x-ondemand", "gpusPerNode: 4 fits mi300x-ondemand"]),
         # As many GPUs on fewer nodes.
         ((8, 0), {"nodes": 2, "gpusPerNode": 4}, ["nodes: 1, gpusPerNode: 8 fits mi300x-ondemand", "nodes: 1 fits mi300x-ondemand"]),
-        # Fewer nodes of the same size come before even parts of each.
-        ((8, 7), {"nodes": 2, "gpusPerNode": 8}, ["nodes: 1 fits mi300x-ondemand", "gpusPerNode: 4 fits mi300x-ondemand"]),
-        ((6, 5, 5), {"nodes": 3, "gpusPerNode": 6}, ["nodes: 1 fits mi300x-ondemand", "gpusPerNode: 3 fits mi300x-ondemand"]),
+        # Fewer nodes of the same size come before parts of each, and these are of any number.
+        ((8, 7), {"nodes": 2, "gpusPerNode": 8}, ["nodes: 1 fits mi300x-ondemand", "gpusPerNode: 7 fits mi300x-ondemand"]),
+        ((6, 5, 5), {"nodes": 3, "gpusPerNode": 6}, ["nodes: 1 fits mi300x-ondemand", "gpusPerNode: 5 fits mi300x-ondemand"]),
+        ((7,), {"gpusPerNode": 8}, ["gpusPerNode: 7 fits mi300x-ondemand"]),
+        ((6,), {"gpusPerNode": 7}, ["gpusPerNode: 6 fits mi300x-ondemand"]),
+        ((3,), {"gpusPerNode": 5}, ["gpusPerNode: 3 fits mi300x-ondemand"]),
         # Fewer of both.
-        ((3, 0), {"nodes": 2, "gpusPerNode": 8}, ["nodes: 1, gpusPerNode: 2 fits mi300x-ondemand"]),
+        ((3, 0), {"nodes": 2, "gpusPerNode": 8}, ["nodes: 1, gpusPerNode: 3 fits mi300x-ondemand"]),
         # A gang over many nodes, of which most are free.
         ((8,) * 13 + (0,) * 3, {"nodes": 16, "gpusPerNode": 8}, ["nodes: 13 fits mi300x-ondemand"]),
         # Nothing is free, and one GPU has no smaller gang.
@@ -76,6 +79,12 @@ def test_the_model_still_has_to_fit() -> None:
     model = {"name": "llama-3.1-70b", "method": "Inference", "inference": {"maxTokens": 2048, "concurrency": 1}}
     assert told(busy("h", 5, H100), gpusPerNode=8, model=model) == ["gpusPerNode: 4 fits h100-sxm-ondemand"]
     assert told(busy("h", 1, H100), gpusPerNode=8, model=model) == []
+
+
+@pytest.mark.parametrize(("free", "starts"), [(7, 4), (6, 4), (3, 2)])
+def test_a_smaller_gang_divides_the_heads_of_its_model(free: int, starts: int) -> None:
+    model = {"name": "llama-3.1-70b", "method": "Inference", "inference": {"maxTokens": 2048, "concurrency": 1}}
+    assert told(busy("m", free), gpusPerNode=8, model=model) == [f"gpusPerNode: {starts} fits mi300x-ondemand"]
 
 
 def test_a_number_of_gpus_that_the_model_gives_has_no_smaller_one() -> None:

@@ -9,6 +9,8 @@ from typing import Final
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.choose import choose
+from gpujob.placement.filters.memory import divides, known_heads
+from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring.candidate import Change, Decision, StartsNow
 from gpujob.values.vocabulary import Outcome, Verdict
@@ -43,7 +45,7 @@ def starts_now(decision: Decision, fleet: Fleet, catalog: Catalog) -> tuple[Star
         return StartsNow(changes, choice.candidate.pool.name, choice.candidate.price_per_hour)
 
     as_many = next(filter(None, (started(*shape) for shape in _as_many(gang))), None)
-    return (*((as_many,) if as_many else ()), *_smaller(gang, started))
+    return (*((as_many,) if as_many else ()), *_smaller(demand, gang, started))
 
 
 def with_ways_out(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
@@ -59,10 +61,11 @@ def _as_many(gang: Gang) -> Iterator[tuple[int, int]]:
             yield nodes, gang.gpus // nodes
 
 
-def _smaller(gang: Gang, started: _Started) -> Iterator[StartsNow]:
-    """The most nodes, and the most GPUs a node; on one node if neither alone has room. Of a node's GPUs even parts are tried."""
+def _smaller(demand: Demand, gang: Gang, started: _Started) -> Iterator[StartsNow]:
+    """The most nodes, and the most GPUs a node, of those that divide a model's heads; on one node if neither alone has room."""
     nodes, gpus = gang.nodes, gang.gpus_per_node
-    parts = [count for count in range(1, gpus) if gpus % count == 0]
+    heads = known_heads(demand, gang.memory.work) if gang.memory is not None else None
+    parts = [count for count in range(1, gpus) if heads is None or divides(count, heads)]
     found = [
         _largest([(count, gpus) for count in range(1, nodes)], started),
         _largest([(nodes, count) for count in parts], started),
