@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
@@ -20,6 +20,7 @@ from gpujob.placement.engine.choose import choose, waits_for
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.engine.exploration import device_and_gang, with_one_more, with_trial
 from gpujob.placement.filters.limit_range import bounded
+from gpujob.placement.filters.maintenance import undisturbed
 from gpujob.placement.filters.volumes import mounted
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Choice, Decision
@@ -165,7 +166,7 @@ def place_all(
     failed: Callable[[Waiting, Exception], None] | None = None,
     now: datetime = ALWAYS,
 ) -> Iterator[Placing]:
-    """`SchedulingCycle.run` without yielding; at `ALWAYS` no reservation has ended."""
+    """`SchedulingCycle.run` without yielding; at `ALWAYS` no reservation has ended, and no job ends before any maintenance."""
     return (placing for placing in SchedulingCycle(catalog, failed).run(jobs, fleet, now) if placing is not None)
 
 
@@ -191,7 +192,7 @@ class SchedulingCycle:
 
         Yields None between two pieces of work that place no job, so that the caller can run other tasks there.
         """
-        snapshot = _Snapshot(fleet, self._catalog, self._failed, self._refusals)
+        snapshot = _Snapshot(fleet, self._catalog, self._failed, self._refusals, now)
         for level in in_order(queue, fleet.priorities):  # ORDER
             placings = []
             for job in level.jobs:
@@ -220,8 +221,10 @@ class _Snapshot:
         catalog: Catalog,
         failed: Callable[[Waiting, Exception], None] | None,
         refusals: LastRejections,
+        now: datetime,
     ) -> None:
         self._fleet, self._catalog, self._failed, self._refusals = fleet, catalog, failed, refusals
+        self._now = now
         self.without_room: dict[Demand, Answer] = {}
         self.plans: dict[Demand, Answer] = {}
         self.all_refused = True
@@ -238,6 +241,8 @@ class _Snapshot:
         apart = self._choosy or job.namespace in self._fleet.quotas or job.demand.as_root
         demand = replace(job.demand, namespace=job.namespace) if apart else job.demand
         demand = bounded(mounted(demand, self._fleet, job.namespace), self._fleet, job.namespace)
+        if job.runs_for is not None and self._now is not ALWAYS:
+            demand = undisturbed(demand, self._fleet, self._now + timedelta(seconds=job.runs_for))
         learned = demand.learned
         of_profile = self._tried[job.namespace, learned.profile] if learned else None
         if of_profile:

@@ -20,3 +20,5 @@ class Waiting:
     name: str = ""
     reserves_until: datetime | None = None
     """Devices are reserved for it until then (UTC); None where that has no end."""
+    runs_for: int | None = None
+    """The most seconds that it runs; None where that has no end."""

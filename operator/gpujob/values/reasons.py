@@ -203,6 +203,9 @@ class Reason(StrEnum):
     FRAMEWORK_UNMEASURED = ("FrameworkUnmeasured",
         "memory estimate, progress and speed are known of PyTorch, and the job's framework is another one",
         "write gpuMemory; call gpujob_report.step() after each step")
+    NO_STEPS = ("NoSteps",
+        "a field of the job acts on the program's steps, and inference reports none by itself",
+        "call gpujob_report.step() after each batch, or remove the field")
     NO_COMMAND = ("NoCommand",
         "neither command nor args nor an image of one's own is given, so that the catalog image's own command runs",
         "write spec.command")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.report import summary
 from gpujob.placement.report.why_not import why_not
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Reason, Verdict
 
 UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
@@ -320,6 +324,57 @@ def test_a_cheaper_pool_that_is_passed_over_for_its_maintenance_is_named() -> No
     # The price at which it would win is that with the fifth.
     told = why_not(found, "h100-sxm-ondemand", fleet(*nodes), load_catalog()).change
     assert told == "it fits too, and would win over a100-80gb-ondemand at $1.66 a GPU-hour or less (now $1.90)"
+
+
+STARTS = datetime.fromtimestamp(1783000000, UTC)
+
+
+@pytest.mark.parametrize(
+    ("labels", "deadline", "ahead", "winner"),
+    [
+        (PLANNED, 3600, 7200, "H100-SXM"),
+        (PLANNED, 7200, 7200, "H100-SXM"),
+        (PLANNED, 7201, 7200, "A100-80GB"),
+        (PLANNED, None, 7200, "A100-80GB"),
+        # It has begun, or should have.
+        (PLANNED, 60, 0, "A100-80GB"),
+        (PLANNED, 60, -3600, "A100-80GB"),
+        # Nothing says when.
+        ({GKE_TIME: "soon"}, 60, 7200, "A100-80GB"),
+    ],
+)
+def test_maintenance_that_begins_after_the_job_has_ended_costs_nothing(
+    labels: dict[str, str], deadline: int | None, ahead: int, winner: str
+) -> None:
+    nodes = [node("m", H100, labels=labels, price="1.90"), node("b", A100, price="2")]
+    catalog = load_catalog()
+    asked = Waiting("", "", demand(placement={"objective": "Cost"}), runs_for=deadline)
+    now = STARTS - timedelta(seconds=ahead)
+    (placing,) = place_all([asked], fleet(*nodes, catalog=catalog), catalog, now=now)
+    assert placing.choice is not None
+    assert placing.choice.candidate.pool.accelerator_id == winner
+    doubted = {doubt.reason for each in placing.decision.candidates for doubt in each.doubts}
+    assert (Reason.MAINTENANCE_PLANNED in doubted) is (winner != "H100-SXM")
+    assert placing.decision.choice == placing.choice
+
+
+def test_of_several_times_each_node_s_own_counts() -> None:
+    """The job ends after the first and before the second."""
+    later = {GKE_TIME: str(1783000000 + 86400)}
+    nodes = [node("m", H100, labels=PLANNED, price="1.90"), node("l", H200, labels=later, price="1.95"),
+             node("b", A100, price="2")]  # fmt: skip
+    catalog = load_catalog()
+    asked = Waiting("", "", demand(placement={"objective": "Cost"}), runs_for=7200)
+    (placing,) = place_all([asked], fleet(*nodes, catalog=catalog), catalog, now=STARTS - timedelta(seconds=3600))
+    assert placing.choice is not None
+    assert placing.choice.nodes == ("l",)
+
+
+def test_a_fleet_s_maintenance_follows_its_nodes() -> None:
+    pool = pool_of(fleet(node("m", H100, labels=PLANNED), node("n", H100)), "m")
+    assert pool.maintenance == {1783000000}
+    assert pool.with_nodes({0: replace(pool.nodes[0], planned_at=None)}).maintenance == frozenset()
+    assert pool.with_nodes({0: replace(pool.nodes[0], free=1)}).maintenance == {1783000000}
 
 
 def test_under_speed_it_counts_as_a_sixth_of_the_speed() -> None:

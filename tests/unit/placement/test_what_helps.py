@@ -249,6 +249,35 @@ def test_a_job_without_a_command_is_doubted(spec: dict[str, Any], doubted: bool)
     assert (Reason.NO_COMMAND in {doubt.reason for doubt in found.choice.candidate.doubts}) is doubted
 
 
+SERVED = {"parameters": "8B", "method": "Inference"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"stall": {"action": "Restart"}},
+         "stall acts on steps, and inference reports none by itself; call gpujob_report.step() after each batch, or remove it"),
+        ({"stall": {}}, "stall acts on steps, "),
+        ({"placement": {"probe": {"steps": 5}}}, "placement.probe acts on steps, "),
+        ({"profile": "p", "placement": {"exploration": "5"}}, "placement.exploration acts on steps, "),
+        ({"stall": {}, "placement": {"probe": {"steps": 5}}},
+         "stall and placement.probe act on steps, and inference reports none by itself; call gpujob_report.step() after each batch, "
+         "or remove them"),
+    ],
+)  # fmt: skip
+def test_what_acts_on_steps_is_doubted_for_inference(spec: dict[str, Any], says: str) -> None:
+    found = decision(machine("a"), catalog=ANY_IMAGES, model=SERVED, **spec)
+    (doubt,) = (each for each in found.candidates[0].doubts if each.reason is Reason.NO_STEPS)
+    assert doubt.message.startswith(says)
+    trained = decision(machine("a"), catalog=ANY_IMAGES, model={**SERVED, "method": "LoRA"}, **spec)
+    unsaid = decision(machine("a"), catalog=ANY_IMAGES, **spec)
+    for other in (trained, unsaid):
+        assert Reason.NO_STEPS not in {each.reason for each in other.candidates[0].doubts}
+    assert Reason.NO_STEPS not in {
+        each.reason for each in decision(machine("a"), catalog=ANY_IMAGES, model=SERVED).candidates[0].doubts
+    }
+
+
 def test_what_is_looked_at_does_not_grow_with_what_a_job_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
     real = search._distinct

@@ -11,6 +11,7 @@ from gpujob.cli.planning.planner import Profiles, informed
 from gpujob.fleet.kubernetes.priority_classes import priority_of
 from gpujob.lifecycle.timings import Timings
 from gpujob.schedule.waiting import Waiting
+from gpujob.status.attempts.cost import seconds_to_run
 from gpujob.status.attempts.waits import hold_left, timely
 from gpujob.values.errors import BadInput
 from gpujob.values.untrusted import table
@@ -51,4 +52,5 @@ def _waiting(raw: Mapping[str, Any], profiles: Profiles, now: datetime) -> Waiti
     left = hold_left(created, status, now, Timings().hold)
     uid = f"{namespace}/{job.metadata.name}"
     demand = timely(informed(job, profiles), created, status, now)
-    return Waiting(uid, created, demand, False, namespace, job.metadata.name, now + timedelta(seconds=left))
+    runs_for = seconds_to_run(job.spec.active_deadline_seconds, status, now)
+    return Waiting(uid, created, demand, False, namespace, job.metadata.name, now + timedelta(seconds=left), runs_for)

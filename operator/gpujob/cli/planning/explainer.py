@@ -17,9 +17,10 @@ from gpujob.cli.planning.holders import Holdings
 from gpujob.cli.planning.planner import Plan, document, informed, profiles_of, with_holders
 from gpujob.lifecycle.timings import Timings
 from gpujob.placement.report.why_not import best_losers, why_not
-from gpujob.schedule.queue import place_all
+from gpujob.schedule.queue import ALWAYS, place_all
 from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
+from gpujob.status.attempts.cost import seconds_to_run
 from gpujob.values.untrusted import table, tables
 from gpujob.values.vocabulary import ConditionType, State
 
@@ -84,7 +85,8 @@ def explain_job(
     reservations = tuple(reservation for reservation in objects.reservations if not uid or reservation.job_uid != uid)
     fleet, known = fleet_of(replace(objects, pods=pods, reservations=reservations), catalog)
     profiles = profiles_of(objects)
-    own = Waiting("", "", informed(job, profiles), False, job.metadata.namespace or "default", job.metadata.name)
+    namespace, deadline = job.metadata.namespace or "default", job.spec.active_deadline_seconds
+    own = Waiting("", "", informed(job, profiles), False, namespace, job.metadata.name, runs_for=deadline)
     if now is not None:
         own = replace(
             own, demand=own.demand.but(arriving=tuple(waits.arriving(objects.nodes, now, Timings().provision)))
@@ -92,9 +94,12 @@ def explain_job(
         if status := table(raw, "status"):
             # What an operator looked at leaves out pools and nodes that let the job down, and may have waited long enough.
             created = str(table(raw, "metadata").get("creationTimestamp") or "")
-            own = replace(own, demand=waits.timely(own.demand, created, status, now))
+            left = seconds_to_run(deadline, status, now)
+            own = replace(own, demand=waits.timely(own.demand, created, status, now), runs_for=left)
     before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
-    answer = next(each for each in place_all([own, *before], fleet, known) if each.job.uid == own.uid).answer
+    answer = next(
+        each for each in place_all([own, *before], fleet, known, now=now or ALWAYS) if each.job.uid == own.uid
+    ).answer
     decision = answer.decision
     others = (
         tuple(why_not(decision, pool, fleet, known) for pool in asked)

@@ -13,7 +13,7 @@ from gpujob.placement.report.why_not import best_losers
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.request.profile_measurements import Profile, learned_of, profile_of
-from gpujob.schedule.queue import place_all
+from gpujob.schedule.queue import ALWAYS, place_all
 from gpujob.schedule.waiting import Waiting
 from gpujob.values.finding import Dollars
 from gpujob.values.quantity import format_dollars
@@ -107,11 +107,12 @@ def plan_jobs(
             bool(job.spec.suspend),
             job.metadata.namespace or "default",
             job.metadata.name,
+            runs_for=job.spec.active_deadline_seconds,
         )
         for uid, job in numbered.items()
     ]
     waiting = [*asked, *rivals(asked)]
-    placings = list(place_all(waiting, fleet, catalog))
+    placings = list(place_all(waiting, fleet, catalog, now=holdings.now if holdings else ALWAYS))
     positions = {placing.job.uid: index for index, placing in enumerate(placings)}
     return [_plan(job, placings[: positions[uid] + 1], holdings) for uid, job in numbered.items()]
 

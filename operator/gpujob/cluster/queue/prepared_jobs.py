@@ -16,6 +16,7 @@ from gpujob.fleet.pools.arriving import Arriving
 from gpujob.placement.request.demand import Demand
 from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
+from gpujob.status.attempts.cost import seconds_to_run
 from gpujob.status.records.objects import JobRecord
 
 SPARE = 1000
@@ -90,5 +91,6 @@ class PreparedJobs:
         demand = self._equal.setdefault(demand, demand)
         is_plan = job.spec.get("suspend") is True
         until = now + timedelta(seconds=left)
-        waiting = Waiting(job.uid, job.created, demand, is_plan, job.namespace, job.name, until)
+        runs_for = seconds_to_run(job.spec.get("activeDeadlineSeconds"), job.status, now)
+        waiting = Waiting(job.uid, job.created, demand, is_plan, job.namespace, job.name, until, runs_for)
         return waiting, work.clock() + seconds

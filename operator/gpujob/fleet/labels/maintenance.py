@@ -64,15 +64,15 @@ def planned(node: Node, vendor: Vendor) -> Finding | None:
     if told is None:
         return None
     sentence = "node {}: maintenance is planned{} ({})"
-    return Finding(Reason.MAINTENANCE_PLANNED, sentence, (node.name, _when(node.labels), told))
+    begins = planned_at(node.labels)
+    when = "" if begins is None else f" for {datetime.fromtimestamp(begins, UTC):%Y-%m-%d %H:%M} UTC"
+    return Finding(Reason.MAINTENANCE_PLANNED, sentence, (node.name, when, told))
 
 
-def _when(labels: Labels) -> str:
-    """The time that GKE writes as seconds since 1970, as a clause; empty if there is none."""
+def planned_at(labels: Labels) -> int | None:
+    """When the maintenance begins that GKE announces, in seconds since 1970; None if no time is known."""
     written = labels.get(GKE_TIME, "")
-    if not _SECONDS.fullmatch(written):
-        return ""
-    return f" for {datetime.fromtimestamp(int(written), UTC):%Y-%m-%d %H:%M} UTC"
+    return int(written) if _SECONDS.fullmatch(written) else None
 
 
 def is_passing(taint: Taint, tolerated: Tolerated = ()) -> bool:

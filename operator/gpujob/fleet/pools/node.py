@@ -28,6 +28,8 @@ class PoolNode:
     """Why it ranks after all other nodes although pods can start there."""
     planned: Finding | None = None
     """The maintenance that is announced for it."""
+    planned_at: int | None = None
+    """When it begins, in seconds since 1970; None if that is unknown."""
     beside: int = 0
     """Usable devices of the node's other resources, converted to this one."""
     coming: bool = False

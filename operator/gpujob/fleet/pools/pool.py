@@ -187,6 +187,11 @@ class Pool:
         return Stock(self.nodes, self.tolerates)
 
     @cached_property
+    def maintenance(self) -> frozenset[int]:
+        """When announced maintenance of its nodes begins, in seconds since 1970."""
+        return frozenset(node.planned_at for node in self.nodes if node.planned_at is not None)
+
+    @cached_property
     def positions(self) -> Mapping[str, Sequence[int]]:
         """The index of a name in `nodes`; two indexes if the pool has two resources of one node."""
         found: dict[str, list[int]] = defaultdict(list)
@@ -209,7 +214,7 @@ class Pool:
             resized |= _sized(before) != _sized(node)
         pool = copy(self)
         kept = pool.__dict__
-        for name in ("free", "stock", "as_if_first", *(("total", "largest", "size") if resized else ())):
+        for name in ("free", "stock", "as_if_first", *(("total", "largest", "size", "maintenance") if resized else ())):
             kept.pop(name, None)
         kept["nodes"] = tuple(nodes)
         kept["answers"] = self.answers
@@ -242,5 +247,5 @@ class Pool:
 
 
 def _sized(node: PoolNode) -> tuple[object, ...]:
-    """The facts of a node that determine the sizes of its pool."""
-    return (node.total, node.healthy, node.taints, node.handlers, node.unlabelled)
+    """The facts of a node that determine the sizes of its pool, and when its maintenance begins."""
+    return (node.total, node.healthy, node.taints, node.handlers, node.unlabelled, node.planned_at)

@@ -28,8 +28,8 @@ from gpujob.placement.scoring import score
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.scoring.score import PoolResult
 from gpujob.placement.scoring.speed import speed_of
-from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Reason
+from gpujob.values.finding import Finding, listed
+from gpujob.values.vocabulary import FIXABLE_REASONS, Method, Outcome, Reason
 
 
 class GangEvaluator:
@@ -119,7 +119,7 @@ class _PoolEvaluation:
         self._fixable = all(finding.reason in FIXABLE_REASONS for finding in (*self._before, *self._beyond))
         self._doubts = tuple(_doubts_before(demand, pool))
         self._suspected = any(node.suspected is not None for node in room.nodes)
-        self._planned = any(node.planned is not None for node in room.nodes)
+        self._planned = bool(_disturbances(demand, room))
         self._after = (*_doubts_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
 
     def trial(self, alike: ImageGroup) -> PoolResult:
@@ -177,6 +177,11 @@ _UNCHECKED = (
 )
 
 
+def _disturbances(demand: Demand, room: NodeFit) -> list[Finding]:
+    """The announced maintenance of a gang's nodes that may begin before the job ends."""
+    return [each.planned for each in room.nodes if each.planned is not None and demand.outlasts(each.planned_at)]
+
+
 MOST_SUSPECTED: Final = 8
 """The number of a gang's nodes whose warnings are shown."""
 
@@ -187,6 +192,7 @@ def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
     yield from sharding_assumed(demand)
     yield from heads_not_divided(demand)
     yield from _of_other_frameworks(demand)
+    yield from _without_steps(demand)
     if not demand.own_command:
         yield Finding(Reason.NO_COMMAND, "no command is given: the image's own runs; write spec.command")
     yield from pool.doubts
@@ -210,6 +216,23 @@ def _of_other_frameworks(demand: Demand) -> Iterator[Finding]:
     yield Finding(Reason.FRAMEWORK_UNMEASURED, sentence, (demand.framework,))
 
 
+def _without_steps(demand: Demand) -> Iterator[Finding]:
+    """The fields that act on steps, for inference, which reports none by itself."""
+    if demand.model is None or demand.model.method is not Method.INFERENCE:
+        return
+    acting = {
+        "stall": demand.watches_steps,
+        "placement.probe": demand.probe_steps is not None,
+        "placement.exploration": demand.exploration is not None,
+    }
+    fields = [field for field, is_set in acting.items() if is_set]
+    if fields:
+        sentence = "{} on steps, and inference reports none by itself; call gpujob_report.step() after each batch, or remove {}"
+        alone = len(fields) == 1
+        what = f"{listed(fields)} {'acts' if alone else 'act'}"
+        yield Finding(Reason.NO_STEPS, sentence, (what, "it" if alone else "them"))
+
+
 def _beyond_ids(demand: Demand) -> Iterator[Finding]:
     """User and group ids that the platform's default rejects; a service account may allow others."""
     if demand.ids is None:
@@ -227,7 +250,7 @@ def _beyond_ids(demand: Demand) -> Iterator[Finding]:
 def _doubts_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding]:
     """Warnings that hold for all images, shown after the warnings about the image."""
     yield from [node.suspected for node in room.nodes if node.suspected is not None][:MOST_SUSPECTED]
-    yield from [node.planned for node in room.nodes if node.planned is not None][:MOST_SUSPECTED]
+    yield from _disturbances(demand, room)[:MOST_SUSPECTED]
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
     unknown = next((n for n in room.nodes if n.image_mounts.able is None), None) if demand.image_volumes else None

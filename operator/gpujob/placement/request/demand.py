@@ -85,6 +85,8 @@ class Demand:
     written: tuple[tuple[str, str], ...] = ()
     """The text of the job's sizes and price limit, by the name of the field here."""
     as_root: bool = False
+    watches_steps: bool = False
+    """Whether the job sets spec.stall."""
     own_command: bool = True
     """Whether the job names the command of its containers."""
     precision: Precision | None = None
@@ -124,6 +126,8 @@ class Demand:
     """Whether its pods have a container that copies code and requests no devices."""
     namespace: str = ""
     """The job's namespace if it matters; otherwise empty, so that equal jobs of many namespaces are one demand."""
+    ends_before: int | None = None
+    """A beginning of announced maintenance, in seconds since 1970, by which the job has ended; `undisturbed` sets it."""
     wait_seconds: int = 0
     """Seconds that the job still waits for a better pool than those with room; 0 takes what is free now."""
     arriving: tuple[Arriving, ...] = ()
@@ -185,6 +189,10 @@ class Demand:
     def is_meant_for(self, gang: Gang, accelerators: Iterable[str]) -> bool:
         """Whether a gang's accelerator, if it names one, is among these ids."""
         return gang.accelerator is None or not self.ids_of((gang.accelerator,)).isdisjoint(accelerators)
+
+    def outlasts(self, begins: int | None) -> bool:
+        """Whether the job may still run when maintenance begins, at a time in seconds since 1970 or an unknown one."""
+        return begins is None or self.ends_before is None or begins < self.ends_before
 
     def arrives(self, node: str) -> Arriving | None:
         """The time until which a node's devices are pending; None if they are not."""

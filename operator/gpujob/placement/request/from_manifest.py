@@ -68,6 +68,7 @@ def demand_of(job: GPUJob) -> Demand:
         memory=_bytes(resources.memory) if resources else None,
         storage=_bytes(resources.ephemeral_storage) if resources else None,
         written=amounts_written(spec),
+        watches_steps=spec.stall is not None,
         own_command=bool(spec.command or spec.args or spec.images),
         shared_memory=_bytes(resources.shared_memory) if resources else None,
         wait_seconds=(placement and placement.wait_seconds) or 0,

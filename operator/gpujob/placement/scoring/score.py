@@ -33,6 +33,7 @@ SILENT_DOUBTS: Final = frozenset(
         Reason.SHARDING_ASSUMED,
         Reason.FRAMEWORK_UNMEASURED,
         Reason.NO_COMMAND,
+        Reason.NO_STEPS,
         Reason.DEVICE_TAINTED,
         Reason.KERNEL_OLD,
         Reason.SYSTEM_UNLISTED,

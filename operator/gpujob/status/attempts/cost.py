@@ -42,6 +42,12 @@ def running_seconds(status: Mapping[str, Any], until: datetime) -> int:
     return earlier + (max(0, int((until - begun).total_seconds())) if begun else 0)
 
 
+def seconds_to_run(deadline: Any, status: Mapping[str, Any], now: datetime) -> int | None:
+    """Seconds for which a job may still run, all attempts together, by spec.activeDeadlineSeconds; None without one."""
+    seconds = whole_number(deadline)
+    return None if seconds is None else seconds - running_seconds(status, now)
+
+
 def ended(status: Mapping[str, Any], now: datetime) -> dict[str, str]:
     """status.cost when the current attempt ends and another one can follow: all of it then belongs to earlier attempts."""
     begun, placement = str(status.get("startTime") or ""), table(status, "placement")
