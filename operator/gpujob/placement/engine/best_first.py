@@ -14,7 +14,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity import node_fit
 from gpujob.placement.capacity.node_fit import NodeFit
 from gpujob.placement.engine.evaluate import GangEvaluator
-from gpujob.placement.filters.memory import is_tight, needed
+from gpujob.placement.filters.memory import needed, risk
 from gpujob.placement.filters.selection import PoolClass
 from gpujob.placement.images.image import Image
 from gpujob.placement.scoring import score
@@ -152,13 +152,13 @@ class LazyCandidate:
         "_search",
         "_tried",
         "is_next",
-        "is_tight",
+        "risk",
     )
 
     def __init__(self, search: GangSearch, pool: Pool, pool_score: PoolScore, refusal: Finding | None) -> None:
         self._search, self._pool, self._pool_score = search, pool, pool_score
         self._refusal = refusal
-        self.is_tight = is_tight(search.gang, pool)
+        self.risk = risk(search.demand, search.gang, pool)
         self.is_next, self._tried, self._fixable = True, False, False
         self._fit: PoolResult | None = None
         self._by_size: Sequence[tuple[Image, NodeFit | None]] | None = None
@@ -167,22 +167,23 @@ class LazyCandidate:
         """The lower bound of its rank, and the ranks of the next ones in their order: existing nodes, no warnings except those
         about the pool.
         """
-        return self._least(aim, self._pool_score.doubts)
+        return self._least(aim, 0)
 
     def bound(self, aim: Aim) -> Rank:
         """The lower bound of its rank."""
-        return self._least(aim, self._pool_score.doubts + self.is_tight)
+        return self._least(aim, self.risk)
 
-    def _least(self, aim: Aim, doubts: int) -> Rank:
+    def _least(self, aim: Aim, least_risk: int) -> Rank:
         gang, scales = self._search.gang, self._search.asked.scales
         other = score.is_late(self._search.demand, self._pool, gang)
         return (
             False,
             False,
             other,
+            least_risk,
             *self._pool_score.objective_key(gang.gpus, aim, scales=scales),
             False,
-            *self._pool_score.ties(self._pool, gang, doubts, scales=scales),
+            *self._pool_score.ties(self._pool, gang, self._pool_score.doubts + (least_risk > 0), scales=scales),
         )
 
     def fitting(self) -> PoolResult | None:
@@ -194,11 +195,11 @@ class LazyCandidate:
 
     def _nearer(self) -> Iterator[LazyCandidate]:
         """The pool's candidates of other gangs that hold the model and that `decide` shows first if the outcome is equal: those
-        without the warning MemTight, then the smaller ones.
+        with less risk, then the smaller ones.
         """
         sizes = self._search.sizes(self._pool_score)
         mine = sizes.index(self)
-        return (other for rank, other in enumerate(sizes) if (other.is_tight, rank) < (self.is_tight, mine))
+        return (other for rank, other in enumerate(sizes) if (other.risk, rank) < (self.risk, mine))
 
     def _fitting(self) -> PoolResult | None:
         if not self._tried:

@@ -139,7 +139,7 @@ def _first(asked: Sequence[GangSearch], aim: Aim, demand: Demand, price_limit: i
                 heappop(waiting)
             else:
                 heapreplace(waiting, (following.floor(aim), number, following))
-            if found.is_tight:
+            if found.risk:
                 heappush(waiting, (found.bound(aim), number, found))
                 continue
         else:
@@ -177,4 +177,4 @@ def _better_that_are_busy(
     # Candidates worse than the best one's value at worst are not preferred to it.
     aim = Aim(judged, best_worth.at_worst if judged is Objective.VALUE else None)
     better = (each for search in asked for each in search.candidates(aim, beats))
-    return (each for each in better if each.is_wished_for(beats))
+    return (each for each in better if each.risk <= candidate.risk and each.is_wished_for(beats))

@@ -16,7 +16,6 @@ from gpujob.placement.capacity.pod_resources import shared_memory
 from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
 from gpujob.placement.filters.job_validation import job_problems
-from gpujob.placement.filters.memory import is_tight
 from gpujob.placement.filters.selection import FilterSelection
 from gpujob.placement.images.selection import ImageSelector
 from gpujob.placement.request.demand import Demand
@@ -68,18 +67,14 @@ def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -
 
 
 def _best_size(gangs: Sequence[Sequence[PoolResult]]) -> Sequence[PoolResult]:
-    """One gang for each pool, among those that hold the model: the best outcome, then no warning MemTight, then the smallest."""
+    """One gang for each pool, among those that hold the model: the best outcome, then the least risk, then the smallest."""
     if len(gangs) == 1:
         return gangs[0]
-    return min(gangs, key=lambda trials: (min(map(_outcome, trials)), _is_tight(trials[0].candidate)))
+    return min(gangs, key=lambda trials: (min(map(_outcome, trials)), trials[0].candidate.risk))
 
 
 def _outcome(trial: PoolResult) -> int:
     return score.ORDER.index(trial.candidate.outcome)
-
-
-def _is_tight(candidate: Candidate) -> bool:
-    return is_tight(candidate.gang, candidate.pool)
 
 
 def choice_of(best: PoolResult, demand: Demand) -> Choice:

@@ -17,7 +17,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.node_fit import NodeFit, find_room, relevant_size, uniform_size
 from gpujob.placement.filters import pool_filters
 from gpujob.placement.filters.fixable import fix_could_help
-from gpujob.placement.filters.memory import heads_not_divided, memory_tight, sharding_assumed
+from gpujob.placement.filters.memory import heads_not_divided, memory_tight, risk, sharding_assumed
 from gpujob.placement.filters.quota import Allowance
 from gpujob.placement.filters.selection import FilterSelection
 from gpujob.placement.images import filters
@@ -102,6 +102,7 @@ class _PoolEvaluation:
         "_planned",
         "_pool",
         "_price",
+        "_risk",
         "_room",
         "_speed",
         "_suspected",
@@ -120,6 +121,7 @@ class _PoolEvaluation:
         self._doubts = tuple(_doubts_before(demand, pool))
         self._suspected = any(node.suspected is not None for node in room.nodes)
         self._planned = bool(_disturbances(demand, room))
+        self._risk = risk(demand, demand.gang, pool)
         self._after = (*_doubts_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
 
     def trial(self, alike: ImageGroup) -> PoolResult:
@@ -132,7 +134,7 @@ class _PoolEvaluation:
         candidates = [
             Candidate(
                 pool, image.choice, gang, outcome, self._before + rejections + self._beyond if rejections else unrefused,
-                doubts, price, coming, speed, scales, suspected, planned,
+                doubts, price, coming, speed, scales, suspected, planned, self._risk,
             )
             for image, rejections in zip(alike.images, alike.rejections, strict=True)
         ]  # fmt: skip
@@ -190,7 +192,7 @@ def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
     """Warnings that hold for all images, shown before the warnings about the image."""
     yield from memory_tight(demand, pool)
     yield from sharding_assumed(demand)
-    yield from heads_not_divided(demand)
+    yield from heads_not_divided(demand, pool)
     yield from _of_other_frameworks(demand)
     yield from _without_steps(demand)
     if not demand.own_command:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from gpujob.catalog.catalog import Catalog
@@ -74,6 +75,16 @@ def is_tight(gang: Gang, pool: Pool) -> bool:
     return need is not None and pool.memory is not None and need.expected <= pool.memory < need.high
 
 
+def risk(demand: Demand, gang: Gang, pool: Pool) -> int:
+    """How likely the model does not run on a gang of a pool: 0 without a warning, 1 with MemTight, 2 with HeadsNotDivided, because
+    engines reject that, 3 with both.
+    """
+    if gang.memory is None:
+        return 0
+    heads = known_heads(demand, gang.memory.work) if gang.gpus_per_node > 1 else None
+    return is_tight(gang, pool) + 2 * (heads is not None and not divides(gang.gpus_per_node, heads))
+
+
 def sharding_assumed(demand: Demand) -> Iterator[Finding]:
     """The warning that several GPUs hold the model only if the program shards it over them."""
     if demand.spreads(demand.gang):
@@ -86,17 +97,33 @@ def sharding_assumed(demand: Demand) -> Iterator[Finding]:
         yield Finding(Reason.SHARDING_ASSUMED, sentence, (counted(demand.gang.gpus, "GPU"),))
 
 
-def heads_not_divided(demand: Demand) -> Iterator[Finding]:
+def heads_not_divided(demand: Demand, pool: Pool) -> Iterator[Finding]:
     """The warning that engines reject a number of GPUs on a node over which attention heads cannot be divided."""
     need, gpus = demand.gang.memory, demand.gang.gpus_per_node
     heads = known_heads(demand, need.work) if need is not None and gpus > 1 else None
-    if heads is not None and not divides(gpus, heads):
-        fewer = next(number for number in range(gpus - 1, 0, -1) if divides(number, heads))
-        sentence = (
-            "{} on a node do not divide the model's {} attention heads ({} KV heads), and tensor parallel engines reject that; "
-            "gpusPerNode {} does"
-        )
-        yield Finding(Reason.HEADS_NOT_DIVIDED, sentence, (counted(gpus, "GPU"), *heads, fewer))
+    if need is None or heads is None or divides(gpus, heads):
+        return
+    numbers: tuple[object, ...] = (counted(gpus, "GPU"), *heads)
+    sentence = "{} on a node do not divide the model's {} attention heads ({} KV heads), and tensor parallel engines reject that; "
+    holding = _nearest_dividing(demand.gang, need.work, heads, pool)
+    if holding is None:
+        yield Finding(Reason.HEADS_NOT_DIVIDED, sentence + "no number of them here does and holds the model", numbers)
+    else:
+        yield Finding(Reason.HEADS_NOT_DIVIDED, sentence + "gpusPerNode {} does", (*numbers, holding))
+
+
+def _nearest_dividing(gang: Gang, work: Workload, heads: tuple[int, int], pool: Pool) -> int | None:
+    """The number of GPUs on a node of a pool that divides the heads and holds the model, the nearest one below the gang's, else the
+    nearest above; None if none does.
+    """
+    # late import: the formulas are needed only for jobs with a model
+    from gpujob.placement.request.model_requirements import estimates_of
+
+    needs, gpus = estimates_of(work), gang.gpus_per_node
+    for number in chain(range(gpus - 1, 0, -1), range(gpus + 1, min(pool.largest, heads[0]) + 1)):
+        if divides(number, heads) and (pool.memory is None or needs.on(number * gang.nodes).expected <= pool.memory):
+            return number
+    return None
 
 
 def known_heads(demand: Demand, work: Workload) -> tuple[int, int] | None:

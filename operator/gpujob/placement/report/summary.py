@@ -88,7 +88,8 @@ def _only_lacks_memory(candidate: Candidate) -> bool:
 def _placed(decision: Decision) -> str:
     chosen = decision.candidates[0]
     passed_over = _passed_over(decision, chosen)
-    healthy, undisturbed = any(c.suspected for c in passed_over), any(not c.suspected for c in passed_over)
+    healthy = any(c.suspected for c in passed_over)
+    sure, undisturbed = (any(_why_passed_over(c, chosen) is why for c in passed_over) for why in (_OF_MODEL, _PLANNED))
     fitting = [c for c in best_per_pool(decision) if _has_room_as(chosen, c) and not (undisturbed and c.planned)]
     price = f" at {Dollars(chosen.price_per_hour)} an hour" if chosen.price_per_hour is not None else " (price unknown)"
     added = "; an autoscaler must add nodes first" if chosen.provision else ""
@@ -97,8 +98,9 @@ def _placed(decision: Decision) -> str:
     if trying is not None and (chosen.pool.name, chosen.gang.shape) == (trying.pool, trying.shape):
         then = f"; {trying.then}" if trying.then else ""
         return _with_clauses(f"{chosen.pool.name} is {trying.why}{price}", then)
-    what = f"{'of healthy nodes ' * healthy}with room{' and no planned maintenance' * undisturbed}"
-    others = _of_passed_over(passed_over, decision.demand.objective)
+    without = " and no warning about the model" * sure + " and no planned maintenance" * undisturbed
+    what = f"{'of healthy nodes ' * healthy}with room{without}"
+    others = _of_passed_over(passed_over, chosen, decision.demand.objective)
     if len(fitting) == 1:
         return _with_clauses(f"{chosen.pool.name} is the only pool {what}{price}", others, added, unprobed)
     rank, why = _rank(decision, chosen, fitting)
@@ -120,43 +122,57 @@ def _with_clauses(said: str, *clauses: str) -> str:
 
 
 def _passed_over(decision: Decision, chosen: Candidate) -> Sequence[Candidate]:
-    """The pools with room that rank after the chosen one for the health of their nodes, then those that do for their maintenance."""
+    """The pools with room that rank after the chosen one for the health of their nodes, then those that do for a warning about the
+    model, then those that do for their maintenance.
+    """
     fitting = [c for c in best_per_pool(decision) if c.outcome is Outcome.FITS]
     suspected = [c for c in fitting if c.suspected and not chosen.suspected]
+    risky = [c for c in fitting if c.risk > chosen.risk and c not in suspected]
     objective = objective_used(decision.demand.objective, [chosen, *fitting])
 
     def would_win(candidate: Candidate) -> bool:
         return prefers(worth(candidate)._replace(planned=False), worth(chosen), objective)
 
     alike = [c for c in fitting if c.planned and not chosen.planned and _has_room_as(chosen, c)]
-    return [*suspected, *(c for c in alike if would_win(c))]
+    return [*suspected, *(c for c in risky if would_win(c)), *(c for c in alike if would_win(c))]
 
 
-def _of_passed_over(passed_over: Sequence[Candidate], objective: Objective) -> str:
+def _of_passed_over(passed_over: Sequence[Candidate], chosen: Candidate, objective: Objective) -> str:
     """The clauses about pools that are passed over, of each kind one."""
     told = ""
-    for suspected in (True, False):
-        found = [candidate for candidate in passed_over if candidate.suspected is suspected]
+    for why in (_FAULTY, _OF_MODEL, _PLANNED):
+        found = [candidate for candidate in passed_over if _why_passed_over(candidate, chosen) is why]
         if found:
             others = f" and {counted(len(found) - 1, 'more pool')} have" if len(found) > 1 else " has"
             of = "sixth of the speed" if objective is Objective.SPEED else "fifth of the price"
-            counts = "" if suspected else f", which counts as a {of}"
-            told += f"; {found[0].pool.name}{others} room too, but {_doubted(found[0])}{counts}"
+            counts = f", which counts as a {of}" if why is _PLANNED else ""
+            told += f"; {found[0].pool.name}{others} room too, but {passed_over_for(found[0], chosen)}{counts}"
     return told
 
 
-_OF_NODES: Final = (Reason.NODE_DOUBTED, Reason.MAINTENANCE_PLANNED)
+_FAULTY: Final = (Reason.NODE_DOUBTED,)
+_OF_MODEL: Final = (Reason.HEADS_NOT_DIVIDED, Reason.MEM_TIGHT)
+_PLANNED: Final = (Reason.MAINTENANCE_PLANNED,)
 
 
-def _doubted(candidate: Candidate) -> str:
-    """The sign of trouble on the nodes of a candidate, or of their maintenance."""
-    return next((doubt.message for doubt in candidate.doubts if doubt.reason in _OF_NODES), "")
+def _why_passed_over(candidate: Candidate, chosen: Candidate) -> tuple[Reason, ...]:
+    """The warnings for which a candidate ranks after the chosen one."""
+    if candidate.suspected and not chosen.suspected:
+        return _FAULTY
+    return _OF_MODEL if candidate.risk > chosen.risk else _PLANNED
+
+
+def passed_over_for(candidate: Candidate, chosen: Candidate) -> str:
+    """The first warning for which a candidate ranks after the chosen one: about its nodes, the model, or their maintenance."""
+    reasons = _why_passed_over(candidate, chosen)
+    found = {doubt.reason: doubt.message for doubt in candidate.doubts}
+    return next((found[reason] for reason in reasons if reason in found), "")
 
 
 def _has_room_as(chosen: Candidate, candidate: Candidate) -> bool:
-    """Whether a candidate fits, on existing and healthy nodes if the chosen one's are."""
+    """Whether a candidate fits, on existing and healthy nodes if the chosen one's are, and without a warning about the model."""
     like = (chosen.provision or not candidate.provision) and (chosen.suspected or not candidate.suspected)
-    return candidate.outcome in (Outcome.CHOSEN, Outcome.FITS) and like
+    return candidate.outcome in (Outcome.CHOSEN, Outcome.FITS) and like and candidate.risk <= chosen.risk
 
 
 def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -> tuple[str, str]:
@@ -257,8 +273,9 @@ def behind(candidate: Candidate, decision: Decision) -> str:
     if decision.choice is None or candidate.outcome is not Outcome.FITS:
         return ""
     chosen = decision.choice.candidate
-    if (candidate.suspected and not chosen.suspected) or candidate in _passed_over(decision, chosen):
-        return _doubted(candidate)
+    worse_off = (candidate.suspected and not chosen.suspected) or candidate.risk > chosen.risk
+    if worse_off or candidate in _passed_over(decision, chosen):
+        return passed_over_for(candidate, chosen)
     objective = objective_used(decision.demand.objective, [c for c in decision.candidates if _has_room_as(chosen, c)])
     if objective is Objective.SPEED:
         return _ratio("takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)

@@ -38,6 +38,8 @@ class Candidate(NamedTuple):
     """Whether an agent reports that one of its nodes may be faulty."""
     planned: bool = False
     """Whether maintenance of one of its nodes is announced."""
+    risk: int = 0
+    """How likely the model does not run there: 0 without a warning about it; see `filters.memory.risk`."""
 
     @property
     def speed_of_job(self) -> int | None:

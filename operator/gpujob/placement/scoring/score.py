@@ -192,12 +192,12 @@ def aim_of(objective: Objective, fitting: Sequence[Candidate], demand: Demand) -
 
 
 def rank_of(candidate: Candidate, aim: Aim, demand: Demand) -> Rank:
-    """The sort key of the candidates of one outcome; see `ranked`."""
+    """The sort key of the candidates of one outcome; see `ranked`. No price makes up for a model that may not run."""
     late = candidate.provision and not demand.wait_seconds
     other = is_late(demand, candidate.pool, candidate.gang)
     # A node that may be faulty comes last, except in a probe of this very pool.
     suspected = candidate.suspected and (demand.trying is None or other)
-    return (suspected, late, other, *objective_key(candidate, aim), *ties(candidate))
+    return (suspected, late, other, candidate.risk, *objective_key(candidate, aim), *ties(candidate))
 
 
 def is_late(demand: Demand, pool: Pool, gang: Gang) -> bool:
@@ -278,7 +278,7 @@ def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: 
     )
     if objective is Objective.VALUE and any(map(_lacks_speed, (best, *busy))):
         objective = Objective.COST
-    better = [each for each in busy if prefers(worth(each), worth(best), objective)]
+    better = [each for each in busy if each.risk <= best.risk and prefers(worth(each), worth(best), objective)]
     aim = aim_of(objective, better, demand)
     return min(better, key=lambda each: (*objective_key(each, aim), *ties(each)), default=None)
 
