@@ -32,6 +32,8 @@ from gpujob.placement.report.why_not import why_not
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import with_fix
 from gpujob.render.children import render
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 NEW = {"maxNodes": 2, "gpusPerNode": 8, "cpu": "96", "memory": "1000Gi"}
@@ -79,9 +81,62 @@ def test_a_node_that_is_started_for_a_job_is_paid_whole() -> None:
         ("15.99", "15.99"), ("16.00", "2.00")
     ]  # fmt: skip
     capped = decided(growing(), placement={"maxPricePerHour": "15.99"})
-    assert [f.message for f in capped.candidates[0].reasons] == [
-        "costs $16.00 an hour, placement.maxPricePerHour is $15.99"
-    ]
+    assert [f.message for f in capped.candidates[0].reasons] == [HOSTS]
+
+
+HOSTS = (
+    "hosts that are started for the job cost $16.00 an hour, placement.maxPricePerHour is $15.99; raise it, or wait for room on "
+    "other hosts"
+)
+LABELS = {"karpenter.sh/nodepool": "new"}
+TAKEN = [node("there", MI300X, labels=LABELS), pod("p", "there", {MI300X.resource: 8})]
+
+
+@pytest.mark.parametrize(
+    ("there", "spec", "reasons"),
+    [
+        (TAKEN, {}, ["needs 1 free GPU on one node, 0 of 8 are free", HOSTS]),
+        ([node("there", MI300X, labels=LABELS, cordoned=True)], {}, ["node there is cordoned", HOSTS]),
+        ([node("there", MI300X, labels=LABELS, ready=False)], {}, ["node there is not Ready", HOSTS]),
+        # It fits no node that is there, only hosts that other jobs may start.
+        ([node("there", MI300X, 1, labels=LABELS)], {"gpusPerNode": 4}, [HOSTS]),
+        ([], {}, [HOSTS]),
+    ],
+)
+def test_a_job_waits_that_only_its_own_hosts_are_too_expensive_for(
+    there: list[Object], spec: dict[str, Any], reasons: list[str]
+) -> None:
+    asked, known = demand(**spec, placement={"maxPricePerHour": "15.99"}), fleet(growing(), *there, catalog=ANY_IMAGES)
+    found = with_fix(decide(asked, known, ANY_IMAGES), known, ANY_IMAGES)
+    assert found.verdict is choose(asked, known, ANY_IMAGES).verdict is Verdict.WAITING
+    assert [finding.message for finding in found.candidates[0].reasons] == reasons
+    # Where nothing else is waited for, the limit that would do is said.
+    changed = [(change.field, change.after) for change in found.fix.changes] if found.fix else []
+    assert changed == ([("spec.placement.maxPricePerHour", "16.00")] if reasons == [HOSTS] else [])
+
+
+@pytest.mark.parametrize("limit", ["1.99", "2", "15.99", "16"])
+@pytest.mark.parametrize("there", [TAKEN, []])
+def test_a_pool_that_may_grow_is_no_worse_than_one_that_may_not(there: list[Object], limit: str) -> None:
+    asked = demand(placement={"maxPricePerHour": limit})
+    order = (Verdict.IMPOSSIBLE, Verdict.MISCONFIGURED, Verdict.WAITING, Verdict.PLACED)
+    fixed = gpupool("new", LABELS, accelerator="MI300X", price={"perGPUHour": "2"})
+    still, grown = (
+        order.index(choose(asked, fleet(pool, *there, catalog=ANY_IMAGES), ANY_IMAGES).verdict)
+        for pool in (fixed, growing())
+    )
+    assert grown >= still
+    assert (order[grown] is Verdict.IMPOSSIBLE) == (limit == "1.99")
+
+
+def test_the_limit_is_the_same_alone_and_behind_a_job_that_starts_the_host() -> None:
+    """Alone it waits for such a host, behind that job it is placed on it: it is never impossible."""
+    small, large = demand(placement={"maxPricePerHour": "4"}), demand(gpusPerNode=2)
+    known = fleet(growing(), catalog=ANY_IMAGES)
+    queue = [Waiting("0", "2026-01-01T00:00:00Z", large), Waiting("1", "2026-01-02T00:00:00Z", small)]
+    together = {placing.job.uid: placing for placing in place_all(queue, known, ANY_IMAGES)}
+    assert choose(small, known, ANY_IMAGES).verdict is Verdict.WAITING
+    assert together["1"].verdict is Verdict.PLACED
 
 
 def test_never_more_nodes_than_the_admin_says() -> None:

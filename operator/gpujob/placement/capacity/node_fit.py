@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter
 
@@ -58,6 +58,14 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
     never = tuple(why_never(demand, pool, with_coming(demand, pool), image_size))
     grown = _may_grow(demand, pool, never)
     return NodeFit(busy=(grown,)) if grown else NodeFit(never=never)
+
+
+def room_without_growth(demand: Demand, pool: Pool, image_size: int | None, beyond: Finding) -> NodeFit:
+    """Why a demand waits that no node may be added for, which is the last reason: what it waits for on the pool's nodes, if it fits
+    there at all.
+    """
+    there = find_room(demand, replace(pool, growth=None), image_size) if pool.nodes else NodeFit()
+    return NodeFit(busy=(*there.busy, beyond))
 
 
 def room_now(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit | None:

@@ -14,7 +14,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices.throughput import Speed
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.capacity.node_fit import NodeFit, find_room, relevant_size, uniform_size
+from gpujob.placement.capacity.node_fit import NodeFit, find_room, relevant_size, room_without_growth, uniform_size
 from gpujob.placement.filters import pool_filters
 from gpujob.placement.filters.fixable import fix_could_help
 from gpujob.placement.filters.memory import heads_not_divided, memory_tight, risk, sharding_assumed
@@ -71,8 +71,23 @@ class GangEvaluator:
             for size, alike in ((None, each),) if one_size else _by_size(each, uniform):
                 if size not in sizes:
                     found = find_room(demand, pool, size) if room is None else room
-                    sizes[size] = _PoolEvaluation(self, pool, of_pool, speed, found)
+                    sizes[size] = _PoolEvaluation(
+                        self, pool, of_pool, speed, *self._affordable(pool, of_pool, found, size)
+                    )
                 yield sizes[size].trial(alike)
+
+    def _affordable(self, pool: Pool, of_pool: Findings, room: NodeFit, size: int | None) -> tuple[NodeFit, int | None]:
+        """The room within the job's price limit, and the price. A host that is started for the job is paid whole; the pool filter
+        checks the price of the job's GPUs, which is what it costs on nodes that are there and on hosts that are started for others.
+        """
+        price = score.job_price(self.demand, pool, room)
+        if not room.coming or any(finding.reason is Reason.PRICE_CAP for finding in of_pool):
+            return room, price
+        beyond = pool_filters.hosts_over_cap(self.demand, price)
+        if beyond is None:
+            return room, price
+        there = room_without_growth(self.demand, pool, size, beyond)
+        return there, score.job_price(self.demand, pool, there) if len(there.busy) > 1 else price
 
     def _rejections(self, pool: Pool) -> Findings:
         """All findings that reject a pool whatever the image."""
@@ -108,15 +123,14 @@ class _PoolEvaluation:
         "_suspected",
     )
 
-    def __init__(self, asked: GangEvaluator, pool: Pool, of_pool: Findings, speed: Speed | None, room: NodeFit) -> None:
+    def __init__(
+        self, asked: GangEvaluator, pool: Pool, of_pool: Findings, speed: Speed | None, room: NodeFit, price: int | None
+    ) -> None:
         self._asked, self._pool, self._speed, self._room = asked, pool, speed, room
         demand = asked.demand
-        self._price = score.job_price(demand, pool, room)
+        self._price = price
         over, forever = _over_quota(asked.allowance, pool, room)
         self._before, self._beyond, self._busy = of_pool, (*room.never, *forever), (*room.busy, *over)
-        if room.coming and not any(finding.reason is Reason.PRICE_CAP for finding in of_pool):
-            # A host that is started for the job is paid whole; the pool filter checks only the price of the job's GPUs.
-            self._beyond += tuple(filter(None, (pool_filters.over_cap(demand, self._price),)))
         self._fixable = all(finding.reason in FIXABLE_REASONS for finding in (*self._before, *self._beyond))
         self._doubts = tuple(_doubts_before(demand, pool))
         self._suspected = any(node.suspected is not None for node in room.nodes)

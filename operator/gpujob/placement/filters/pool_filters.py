@@ -172,6 +172,17 @@ def over_cap(demand: Demand, price: int | None) -> Finding | None:
     return Finding(Reason.PRICE_CAP, sentence, apart(price, demand.max_price))
 
 
+def hosts_over_cap(demand: Demand, price: int | None) -> Finding | None:
+    """Hosts that are started for the job alone cost more than placement.maxPricePerHour, in contrast to the job's GPUs."""
+    if over_cap(demand, price) is None or price is None or demand.max_price is None:
+        return None
+    sentence = (
+        "hosts that are started for the job cost {} an hour, placement.maxPricePerHour is {}; raise it, or wait for "
+        "room on other hosts"
+    )
+    return Finding(Reason.PRICE_CAP, sentence, apart(price, demand.max_price))
+
+
 def price_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """A price limit or a budget is set and the pool has no price."""
     if pool.price is not None or not (demand.budgeted or demand.max_price is not None):

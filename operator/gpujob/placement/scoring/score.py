@@ -285,7 +285,12 @@ def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: 
 
 def in_vain(candidate: Candidate) -> bool:
     """True if no running job on an unavailable candidate has a known end."""
-    return any(finding.reason in _IN_VAIN for finding in candidate.reasons)
+    return waits_for_others(candidate) or any(finding.reason in _IN_VAIN for finding in candidate.reasons)
+
+
+def waits_for_others(candidate: Candidate) -> bool:
+    """Whether an unavailable candidate fits only on hosts that are started for other jobs, by its price limit."""
+    return bool(candidate.reasons) and all(finding.reason is Reason.PRICE_CAP for finding in candidate.reasons)
 
 
 def lacks_nodes(candidate: Candidate) -> bool:

@@ -21,7 +21,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix
-from gpujob.placement.scoring.score import lacks_nodes
+from gpujob.placement.scoring.score import lacks_nodes, waits_for_others
 from gpujob.placement.suggestions.constraints import (
     PRICE_LIMIT,
     as_root,
@@ -101,7 +101,7 @@ REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
 
 def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
     """The decision with the nearest fix, or with the statement that no change of the job helps."""
-    if decision.verdict is not Verdict.IMPOSSIBLE and not decision.problems:
+    if decision.verdict is not Verdict.IMPOSSIBLE and not decision.problems and not _waits_for_others(decision):
         return decision
     found = _searched(decision, decision.candidates, fleet, catalog)
     if isinstance(found, str):
@@ -113,6 +113,12 @@ def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
     pool = found.pool or decide(found.demand, fleet, catalog).candidates[0].pool.name
     fix = _fix(replace(found, pool=pool))
     return replace(decision, fix=replace(fix, message=f"{fix.message}, which is busy now"))
+
+
+def _waits_for_others(decision: Decision) -> bool:
+    """Whether a job waits, and by its price limit only for hosts that other jobs may start."""
+    busy = [each for each in decision.candidates if each.outcome is Outcome.BUSY]
+    return decision.verdict is Verdict.WAITING and all(map(waits_for_others, busy))
 
 
 def nearest_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Fix | None:
@@ -251,7 +257,7 @@ def _steps(
             yield from _with(step, proposal, step.pool, 0)
     seen: set[object] = set()
     for candidate in candidates:
-        if candidate.outcome is not Outcome.REJECTED and not lacks_nodes(candidate):
+        if candidate.outcome is not Outcome.REJECTED and not (lacks_nodes(candidate) or waits_for_others(candidate)):
             continue
         reasons = frozenset(finding.reason for finding in candidate.reasons)
         place = (candidate.pool.name, candidate.gang, reasons)
@@ -306,16 +312,16 @@ def _key(step: _Step) -> object:
 def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str]:
     """Whether the job is placed then, or waits for devices that become free; else the nodes that a pool lacks, in words.
 
-    A pool that may only grow does not count: no autoscaler is known to add its nodes.
+    A pool that may only grow does not count: no autoscaler is known to add its nodes. Nor do hosts that others may start.
     """
     verdict = choose(step.demand, fleet, catalog, only=step.pool or None).verdict
     if verdict is not Verdict.WAITING:
         return verdict is Verdict.PLACED, ""
     busy = [each for each in _after(step, fleet, catalog).candidates if each.outcome is Outcome.BUSY]
-    if not all(map(lacks_nodes, busy)):
+    if not all(lacks_nodes(each) or waits_for_others(each) for each in busy):
         return True, ""
-    lacking = next(finding for finding in busy[0].reasons if finding.reason is Reason.MAY_GROW)
-    return False, f"pool {busy[0].pool.name} {lacking.message}"
+    lacking = ((each, finding) for each in busy for finding in each.reasons if finding.reason is Reason.MAY_GROW)
+    return False, next((f"pool {each.pool.name} {finding.message}" for each, finding in lacking), "")
 
 
 def _with_room(step: _Step, steps: Iterable[_Step], fleet: Fleet, catalog: Catalog) -> _Step:
