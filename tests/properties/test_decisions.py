@@ -189,11 +189,11 @@ def test_the_choice_is_the_best_of_all_that_fit(objects: list[Object], spec: Obj
         cheapest = min(counted(c, c.price_per_hour) for c in priced)
         assert counted(chosen, chosen.price_per_hour) == pytest.approx(cheapest)
     else:
-        # By hand: no other is a better value by more than the errors of both speeds, nor a cheaper hour among those of which
-        # this holds. One part in a million is what whole numbers leave open.
+        # By hand: no other's range of values (the printed error up and down) is below the chosen one's, nor is an hour cheaper among
+        # those of which this holds. One part in a million is what whole numbers leave open.
         def ends(c: Candidate) -> tuple[float, float]:
             assert c.speed is not None
-            value, band = counted(c, c.price_per_hour) / (c.speed_of_job or 1), 1 + c.speed.error / 100 / 2**0.5
+            value, band = counted(c, c.price_per_hour) / (c.speed_of_job or 1), 1 + c.speed.error / 100
             return value / band, value * band
 
         at_worst = min(ends(c)[1] for c in priced)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import H100, L4, MI210, MI300X, MI355X, Object, decision, gpupool, node
+from builders import A100, H100, H200, L4, MI210, MI300X, MI355X, Object, decision, gpupool, node
 
+from gpujob.catalog.devices.throughput import Speed, Work
+from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.values.vocabulary import Outcome, Verdict
@@ -169,6 +171,37 @@ def test_within_the_error_of_the_speeds_the_cheaper_hour_wins_and_the_sentence_s
     )
     far = [node("b", B200, price="4.90"), node("h", H100, price="3")]
     assert order(*far) == ["B200", "H100-SXM"]
+
+
+MODELS = {"A100-80GB": A100, "B200": B200, "H100-SXM": H100, "H200": H200, "L4": L4, "MI300X": MI300X, "MI355X": MI355X}
+
+
+@pytest.mark.parametrize(
+    ("dear", "cheap"),
+    [
+        # The reference, whose error is 0, with a faster and with a slower one; then two of which each has an error.
+        ("H200", "H100-SXM"), ("B200", "H100-SXM"), ("MI355X", "H100-SXM"), ("H100-SXM", "A100-80GB"), ("H100-SXM", "MI300X"),
+        ("H100-SXM", "L4"), ("B200", "MI300X"), ("H200", "A100-80GB"), ("MI355X", "A100-80GB"), ("MI300X", "L4"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(("beside", "winner"), [(-0.003, "cheap"), (0.003, "dear")])
+def test_the_cheaper_hour_wins_exactly_where_the_printed_errors_say_so(
+    dear: str, cheap: str, beside: float, winner: str
+) -> None:
+    """The two prices of work differ by a little less, or a little more, than the printed errors allow."""
+    one, other = (speed_of(name) for name in (dear, cheap))
+    room = (1 + one.error / 100) * (1 + other.error / 100)
+    price = 300 * other.millionths / one.millionths * (room + beside)
+    found = order(node("d", MODELS[dear], price="300"), node("c", MODELS[cheap], price=f"{price:.6f}"))
+    assert found[0] == {"dear": dear, "cheap": cheap}[winner]
+
+
+def speed_of(name: str) -> Speed:
+    """The speed of a job without a model; its printed figures are `source` and `error`."""
+    found = load_catalog().speed(name, Work())
+    assert found is not None
+    assert f"± {found.error} %" in found.source
+    return found
 
 
 def test_two_pools_of_one_accelerator_are_in_the_order_of_their_prices() -> None:

@@ -150,25 +150,20 @@ class Worth(NamedTuple):
 
     @property
     def at_worst(self) -> int | None:
-        """The value if the speed is too high by its error; see `_BAND`."""
+        """The value if the speed is too high by its error, the figure that users read after ±."""
         value = self.value
-        return None if value is None else value * (MILLION + self.error * _BAND) // MILLION
+        return None if value is None else value * (100 + self.error) // 100
 
     @property
     def at_best(self) -> int | None:
         """The value if the speed is too low by its error."""
         value = self.value
-        return None if value is None else value * MILLION // (MILLION + self.error * _BAND)
+        return None if value is None else value * 100 // (100 + self.error)
 
 
 PENALTY: Final = (6, 5)
 """Nodes with announced maintenance count as a fifth more expensive: an interruption costs the work since the last checkpoint and a new
 start, and no node is worth any price to avoid that. Under Speed they count as that much slower.
-"""
-
-_BAND: Final = 7071
-"""Millionths of a value for a per cent of a speed's error: the square root of half of it. The errors of two speeds then add up to
-at most the error of their ratio, and to exactly that if they are equal.
 """
 
 
@@ -256,7 +251,7 @@ def objective_key_of(worth: Worth, aim: Aim) -> tuple[int, ...]:
 
 
 def is_beyond(worth: Worth, aim: Aim) -> bool:
-    """Whether a value is worse than the best one by more than the error of the speeds."""
+    """Whether a value's range, the printed error of its speed up and down, is above that of the best one."""
     return aim.ceiling is not None and (worth.at_best or 0) > aim.ceiling
 
 
