@@ -43,6 +43,8 @@ class Program:
     """Attempts from the first whose first pod the scheduler binds to no node."""
     evicted: int = 0
     """Attempts from the first whose last pod its node evicts, instead of their end."""
+    drained: int = 0
+    """Attempts from the first whose last pod an administrator evicts; it is gone before its Job has failed."""
     image: str = ""
     """Why the registry does not give its image; empty where it does."""
     lacks_python: bool = False
@@ -274,11 +276,10 @@ class ApiServer:
         self.ran.append([owner, pod["metadata"]["ownerReferences"][0]["name"], child, self.loop.time(), None, key])
         if program.runs_for:
             attempt = int(pod["metadata"]["labels"]["gpujob.dev/attempt"])
-            evicted = attempt <= program.evicted and pod["metadata"]["name"].startswith(
-                f"{pod['metadata']['ownerReferences'][0]['name']}-0-"
-            )
-            if evicted:
-                self.loop.call_later(program.runs_for / 2, self._evict, key, child)
+            first = pod["metadata"]["name"].startswith(f"{pod['metadata']['ownerReferences'][0]['name']}-0-")
+            if first and attempt <= max(program.evicted, program.drained):
+                taken = self._evict if attempt <= program.evicted else self._drain
+                self.loop.call_later(program.runs_for / 2, taken, key, child)
             else:
                 self.loop.call_later(program.runs_for, self._stop, key, program.exit_code, child)
 
@@ -315,6 +316,43 @@ class ApiServer:
         self._note_end(key)
         self.loop.call_later(0.2, self._end_job, child)
         self.loop.call_later(0.3, self._end_live_pods, child)
+
+    def _drain(self, key: tuple[str, str], child: str) -> None:
+        """`kubectl drain` evicts a pod, whose program ends on SIGTERM. The Job controller takes its finalizer off, so that the pod
+        goes, then writes the Job's end, as its podFailurePolicy says it, and ends the other pods."""
+        if key not in self.objects["pods"] or "deletionTimestamp" in self.objects["pods"][key]["metadata"]:
+            return
+        why = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API",
+        }
+        began, stamp = self._started(key), self.stamp()
+
+        def asked(pod: Object) -> None:
+            pod["status"]["conditions"] = [why]
+            pod["metadata"] |= {"deletionTimestamp": stamp, "deletionGracePeriodSeconds": 0}
+
+        def ended(pod: Object) -> None:
+            state = {"terminated": {"exitCode": 143, "reason": "Error", "startedAt": began, "finishedAt": self.stamp()}}
+            pod["status"] |= {"phase": "Failed", "containerStatuses": [{"name": "train", "state": state}]}
+
+        said = f"Pod {key[0]}/{key[1]} has condition DisruptionTarget matching FailJob rule at index 0"
+        self.change("pods", key, asked)
+        self.loop.call_later(0.5, lambda: self.change("pods", key, ended))
+        self.loop.call_later(0.51, self._gone, key)
+        self.loop.call_later(0.7, self._fail_job, child, "PodFailurePolicy", said)
+        self.loop.call_later(0.8, self._end_live_pods, child)
+
+    def _fail_job(self, uid: str, reason: str, message: str) -> None:
+        job = self._job(uid)
+        if job is None or job.get("status", {}).get("conditions"):
+            return
+        end = {"type": "Failed", "status": "True", "reason": reason, "message": message}
+        end["lastTransitionTime"] = self.stamp()
+        key = (job["metadata"]["namespace"], job["metadata"]["name"])
+        self.change("jobs", key, lambda job: job.update(status={"conditions": [end]}))
 
     def _end_live_pods(self, uid: str) -> None:
         for key, pod in list(self.objects["pods"].items()):

@@ -69,6 +69,7 @@ def stories(shift: float) -> list[Story]:
             ((1.0, lambda world: world.submit("j", nodes=2, gpusPerNode=8)),),
             Program(evicted=2),
         ),
+        Story("a gang is drained", (gang,), Program(drained=1), nodes=3),
         Story(
             "evicted more often than it may",
             ((1.0, lambda world: world.submit("j", gpusPerNode=8, retries={"infrastructure": 2})),),

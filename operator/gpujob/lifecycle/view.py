@@ -69,5 +69,7 @@ class JobView:
     """The price of its placement for an hour at the prices of now, in micro-dollars; None if that is not known."""
     strays: Sequence[ChildRecord] = ()
     """Jobs under the names of its children that are not its children (`status.attempts.ownership`)."""
+    departed: Sequence[PodState] = ()
+    """The pods of its child that are gone, as they were last: those that said why they end."""
     telemetry: Telemetry = SILENT
     """Its reporter's last report."""

@@ -273,7 +273,7 @@ class Reason(StrEnum):
         "what the sentence names: network policies, the interface, the port")
     NODE_LOST = ("NodeLost", "the node of a pod went away, shut down or did not answer",
         "none: the job is tried again, retries.infrastructure times")
-    EVICTED = ("Evicted", "the node or an administrator evicted a pod",
+    EVICTED = ("Evicted", "the node or an administrator evicted a pod, or a pod was taken away while the operator was off",
         "none: the job is tried again, retries.infrastructure times; the sentence says why the pod was evicted")
     PREEMPTED = ("Preempted", "a pod made room for one of higher priority", "none, or a higher priorityClassName")
     POD_DELETED = ("PodDeleted", "a user deleted a pod, or its node went away",

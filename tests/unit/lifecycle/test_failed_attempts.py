@@ -179,10 +179,19 @@ class Watch:
             "placement": PLACEMENT, "startTime": "2026-01-01T11:30:00Z",
         }  # fmt: skip
 
-    def look(self, second: float, children: Any = (), pods: Any = (), telemetry: Telemetry = SILENT, **job: Any) -> Any:
+    def look(
+        self,
+        second: float,
+        children: Any = (),
+        pods: Any = (),
+        telemetry: Telemetry = SILENT,
+        departed: Any = (),
+        faults: Any = None,
+        **job: Any,
+    ) -> Any:
         metadata = {"name": "j", "namespace": "team", "uid": "u", "generation": 1, **job}
         record = read_job({"metadata": metadata, "spec": self.spec, "status": self.status})
-        view = JobView(record, children, pods, {}, telemetry=telemetry)
+        view = JobView(record, children, pods, {}, faults=faults or {}, departed=departed, telemetry=telemetry)
         found = next_action(view, self.sightings, Moment(second, BEGAN + timedelta(seconds=second)), TIMINGS)
         self.sightings = found.sightings
         if isinstance(found.action, (WriteStatus, Finish)):
@@ -360,7 +369,7 @@ EXIT = "Container train for pod team/j-1-1-abcde failed with exit code {} matchi
 @pytest.mark.parametrize(
     ("message", "blame", "reason", "said"),
     [
-        (POD, Blame.INFRASTRUCTURE, Reason.POD_DELETED, "pod j-1-1-abcde was taken away (DisruptionTarget) and is gone"),
+        (POD, Blame.INFRASTRUCTURE, Reason.EVICTED, "pod j-1-1-abcde was taken away (DisruptionTarget) and is gone"),
         (EXIT.format(143), Blame.INFRASTRUCTURE, Reason.POD_DELETED,
          "the pod on node n1 is gone: the node or the pod was deleted, which is no fault of the program"),
         (EXIT.format(3), Blame.INFRASTRUCTURE, Reason.POD_DELETED,
@@ -376,7 +385,7 @@ def test_the_job_keeps_the_cause_of_a_pod_that_is_gone(
     seen = observe(failed, [left], ran=True)
     found = failure_of(failed, [left], seen)
     assert (found.blame, found.reason) == (blame, reason)
-    assert found.node == ("n1" if blame is Blame.INFRASTRUCTURE else "")
+    assert found.node == ("n1" if reason is Reason.POD_DELETED else "")
     assert said is None or found.message == said
 
 

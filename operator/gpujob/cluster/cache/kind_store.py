@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gpujob.cluster.cache.object_key import Identity, Key, is_newer
 from gpujob.cluster.client.api_errors import JsonObject
 
 Slim = Callable[[JsonObject], JsonObject]
+Keeps = Callable[[JsonObject], bool]
+
+MOST_DEPARTED: Final = 4096
+"""Objects of a kind that are gone and not taken yet; of more, the last ones are kept."""
 
 
 class Tag(NamedTuple):
@@ -36,10 +40,25 @@ def slimmed(slim: Slim, obj: JsonObject) -> JsonObject | Refusal:
 class KindStore:
     """One kind's objects."""
 
-    __slots__ = ("dirty", "ended", "listed", "moved", "objects", "refused", "seen", "slim", "tags", "version")
+    __slots__ = (
+        "departed",
+        "dirty",
+        "ended",
+        "keeps",
+        "listed",
+        "moved",
+        "objects",
+        "refused",
+        "seen",
+        "slim",
+        "tags",
+        "version",
+    )
 
-    def __init__(self, slim: Slim) -> None:
-        self.slim = slim
+    def __init__(self, slim: Slim, keeps: Keeps | None = None) -> None:
+        self.slim, self.keeps = slim, keeps
+        self.departed: dict[Key, JsonObject] = {}
+        """The last records of objects that are gone, as far as `keeps` wants them."""
         self.objects: dict[Key, JsonObject] = {}
         self.refused: dict[Key, str] = {}
         self.tags: dict[Key, Tag] = {}
@@ -83,5 +102,11 @@ class KindStore:
         """An object is gone."""
         del self.tags[key]
         self.refused.pop(key, None)
-        if self.objects.pop(key, None) is not None:
-            self.mark(key)
+        held = self.objects.pop(key, None)
+        if held is None:
+            return
+        self.mark(key)
+        if self.keeps is not None and self.keeps(held):
+            self.departed[key] = held
+            if len(self.departed) > MOST_DEPARTED:
+                del self.departed[next(iter(self.departed))]

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import structlog
 
-from gpujob.cluster.cache.kind_store import KindStore, Refusal, Slim, slimmed
+from gpujob.cluster.cache.kind_store import Keeps, KindStore, Refusal, Slim, slimmed
 from gpujob.cluster.cache.object_key import (
     Identity,
     Key,
@@ -50,6 +50,8 @@ class Kind:
     A kind with `versions` is optional: the first version that the server has is followed, else there are no objects.
 
     `trim` removes from the server's JSON, before it is decoded, what `slim` would leave out.
+
+    `keeps` says which records are kept when their object is gone, until `take_departed`.
     """
 
     key: str
@@ -60,6 +62,7 @@ class Kind:
     trim: Trim = untouched
     optional: bool = False
     """Whether the operator works without the right to read it; its objects are unknown then."""
+    keeps: Keeps | None = None
     namespace: str = ""
     """The only namespace that is followed; empty for all. A kind has one entry for each namespace that is followed alone."""
 
@@ -107,7 +110,7 @@ class ObjectCache:
         self.refusals: Counter[str] = Counter()
         self.malformed: Counter[str] = Counter()
         self._unread: dict[str, str] = {}
-        self._shelves = {scope: KindStore(kind.slim) for scope, kind in self.kinds.items()}
+        self._shelves = {scope: KindStore(kind.slim, kind.keeps) for scope, kind in self.kinds.items()}
         self._parts: dict[str, list[KindStore]] = {}
         for scope, kind in self.kinds.items():
             self._parts.setdefault(kind.key, []).append(self._shelves[scope])
@@ -169,6 +172,15 @@ class ObjectCache:
                     moved.setdefault(kind, set()).update(part.moved)
                     part.moved = set()
         return moved
+
+    def take_departed(self, kind: str) -> dict[Key, JsonObject]:
+        """The last records of objects that are gone since the last call, as far as the kind keeps them: a reader that comes late does
+        not miss them."""
+        departed: dict[Key, JsonObject] = {}
+        for part in self._parts[kind]:
+            departed |= part.departed
+            part.departed = {}
+        return departed
 
     # What the API server says of a scope
 

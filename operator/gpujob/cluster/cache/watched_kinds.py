@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Final
 
 from gpujob.api.manifest import read_gpupool, read_gpuruntime
@@ -156,7 +157,7 @@ def mirrored(runner: str, namespaces: Sequence[str] = ()) -> tuple[Kind, ...]:
 def _kinds(runner: str) -> tuple[Kind, ...]:
     return (
         Kind("nodes", NODES, {}, _any(read_node), trim=without_images),
-        Kind("pods", PODS, {}, _any(read_pod_record)),
+        Kind("pods", PODS, {}, _any(read_pod_record), keeps=_any(attrgetter("says_why_it_ends"))),
         Kind("jobs", JOBS, {"labelSelector": Label.JOB_UID}, _any(read_child)),
         Kind("services", SERVICES, {"labelSelector": Label.JOB_UID}, _any(read_service)),
         Kind("gpujobs", GPUJOBS, {}, _any(read_job)),

@@ -168,7 +168,8 @@ class JobActions:
     def _action_by(self, job: JobRecord, child: ChildRecord, pods: tuple[PodState, ...]) -> Action:
         """The next action by pods that the API server has, whatever the watch shows."""
         memory, read = self._work.remember(job.uid), self._work.telemetry.get(job.uid, SILENT)
-        view = JobView(job, (child,), pods, made=memory.made, telemetry=read)
+        departed = self._work.index.departed_of(child)
+        view = JobView(job, (child,), pods, made=memory.made, departed=departed, telemetry=read)
         return next_action(view, memory.sightings, self._work.moment(), self._work.timings).action
 
     async def end_trial(self, job: JobRecord, child: ChildRecord, result: Result) -> None:
@@ -190,7 +191,8 @@ class JobActions:
         # It exists and the watch does not show it (yet, or because its labels were removed): repeated with backoff.
         child = read_child(held)
         if child.ended:
-            view = JobView(job, (child,), tuple(self._work.index.pods(child)))
+            index = self._work.index
+            view = JobView(job, (child,), tuple(index.pods(child)), departed=index.departed_of(child))
             action = next_action(view, Sightings(), self._work.moment(), self._work.timings).action
             if isinstance(action, Finish):
                 await self.finish(job, child, action.status)

@@ -83,6 +83,7 @@ class JobReconciler:
             return JobView(
                 job, children, pods, ready, spec_error=error, over_budget=over_budget, strays=index.strays_of(job)
             )
+        departed = index.departed_of(child)
         return JobView(
             job,
             children,
@@ -91,9 +92,10 @@ class JobReconciler:
             lacks_service=index.lacks_service(child),
             made=memory.made,
             bare_node=self._newest_bare_node(child),
-            faults=index.node_faults(pods),
+            faults=index.node_faults((*pods, *departed)),
             price_now=self._price_now(child),
             strays=index.strays_of(job),
+            departed=departed,
             telemetry=self._work.telemetry.get(job.uid, SILENT),
         )
 

@@ -12,6 +12,7 @@ import structlog
 
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.object_key import Key
+from gpujob.cluster.index.departed_pods import DepartedPods
 from gpujob.cluster.index.owner_index import OwnerIndex
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.labels.faults import Fault, faults_of
@@ -36,6 +37,7 @@ class OwnedObjects:
             OwnerIndex[PodState](),
             OwnerIndex[ServiceRecord](),
         )
+        self._departed = DepartedPods()
         self._unreserved: set[Key] = set()
         """Child Jobs whose reservations must be put into the fleet again."""
 
@@ -48,6 +50,9 @@ class OwnedObjects:
             "jobs", changes, lambda key, child: self._take_child(key, cast("ChildRecord | None", child), touched)
         )
         self._each("pods", changes, lambda key, pod: self._take_pod(key, cast("PodRecord | None", pod), touched))
+        for key, pod in self.cache.take_departed("pods").items():
+            with self._alone("pods", key):
+                self._take_departed(key, cast("PodRecord", pod))
         self._each(
             "services", changes, lambda key, held: self._take_service(key, cast("ServiceRecord | None", held), touched)
         )
@@ -72,11 +77,18 @@ class OwnedObjects:
 
     def _take_child(self, key: Key, child: ChildRecord | None, touched: set[str]) -> None:
         self._children.put(key, child.owner_uid if child else "", child, touched)
+        if child is None or child.paused:
+            self._departed.forget(key)
         self._unreserved.add(key)
 
     def _take_pod(self, key: Key, pod: PodRecord | None, touched: set[str]) -> None:
         state = pod.state if pod else None
         self._pods.put(key, pod.use.job_uid if pod and state else "", state, touched)
+
+    def _take_departed(self, key: Key, pod: PodRecord) -> None:
+        children = cast("Mapping[Key, ChildRecord]", self.cache.objects("jobs"))
+        if pod.state is not None:
+            self._departed.put(pod.state, children.get((key[0], pod.state.child_name)))
 
     def _take_service(self, key: Key, service: ServiceRecord | None, touched: set[str]) -> None:
         self._services.put(key, service.owner_uid if service else "", service, touched)
@@ -121,6 +133,10 @@ class OwnedObjects:
         """The pods of all attempts of a GPUJob in its namespace, sorted by name."""
         pods = self._pods.of(job.uid)
         return [pods[key] for key in sorted(pods) if key[0] == job.namespace]
+
+    def departed_of(self, child: ChildRecord) -> list[PodState]:
+        """What the pods of a child Job that are gone said last of their end, sorted by name."""
+        return self._departed.of(child)
 
     def nodes_ready(self, pods: Iterable[PodState]) -> dict[str, bool]:
         """Whether the nodes of pods are ready, by name; a deleted node is left out."""

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from gpujob.lifecycle.failures.device_faults import DeviceFault
 from gpujob.lifecycle.failures.failure import Blame, Failure
 from gpujob.status.attempts.waits import read_time
-from gpujob.status.observe.child import DISRUPTED, EXITED, KILLED, Observation, without_cause
+from gpujob.status.observe.child import EXITED, KILLED, Observation, disruption_kept, without_cause
 from gpujob.status.observe.memory import OUT_OF_MEMORY
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import CapacityType, Reason
@@ -189,10 +189,10 @@ def _last_lines(of: Evidence) -> Iterator[Failure]:
 
 
 def _kept_by_the_job(of: Evidence) -> Iterator[Failure]:
-    """The pod is gone, or not seen yet: the Job alone keeps what became of it."""
-    if DISRUPTED.match(of.child.message):
-        node = _missing_node(of.child, of.pods)
-        yield Failure(Blame.INFRASTRUCTURE, Reason.POD_DELETED, of.seen.message, node)
+    """No pod that is known says it: the Job alone keeps that something took one away, and not what. A deletion by a user gives no pod
+    this condition."""
+    if (message := disruption_kept(of.child)) is not None:
+        yield Failure(Blame.INFRASTRUCTURE, Reason.EVICTED, message)
 
 
 def _deleted(of: Evidence) -> Iterator[Failure]:
@@ -203,7 +203,7 @@ def _deleted(of: Evidence) -> Iterator[Failure]:
 
 def _missing_node(child: ChildRecord, pods: Sequence[PodState]) -> str:
     """The node whose pod is gone; empty unless it is one."""
-    gone = sorted(set(child.nodes) - {pod.node for pod in pods})
+    gone = sorted(set(child.nodes) - {pod.node for pod in pods if not pod.gone})
     return gone[0] if len(gone) == 1 else ""
 
 
@@ -229,7 +229,8 @@ def _taken_away(child: ChildRecord, pods: Sequence[PodState]) -> bool:
     if any(pod.exit_code and pod.leaving for pod in pods):
         return True
     failed = any(pod.phase == "Failed" for pod in pods)
-    return not failed and len(pods) < child.pods and without_cause(child)
+    there = [pod for pod in pods if not pod.gone]
+    return not failed and len(there) < child.pods and without_cause(child)
 
 
 def _fails_by_itself(pod: PodState) -> bool:
@@ -322,8 +323,8 @@ CAUSES: Final = (
         _last_lines,
     ),
     Cause(
-        "the pod is gone and its Job says that it had the condition `DisruptionTarget`",
-        "`PodDeleted`",
+        "no pod says it (the pod went while the operator was off), and its Job says that one had the condition `DisruptionTarget`",
+        "`Evicted`",
         _kept_by_the_job,
     ),
     Cause(

@@ -13,7 +13,7 @@ from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
 from gpujob.status.observe.child import Observation, observe
-from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.values.untrusted import whole_number
 
 
@@ -30,7 +30,14 @@ class Evaluation:
 
     def observe(self, child: ChildRecord) -> Observation:
         """What the child and its pods show."""
-        return observe(child, self.pods, ran=has_run(self.job))
+        return observe(child, self.known_pods if child.ended else self.pods, ran=has_run(self.job))
+
+    @property
+    def known_pods(self) -> list[PodState]:
+        """The child's pods, and those that are gone as they were last, sorted by name: for a Job that has ended."""
+        there = {pod.name for pod in self.pods}
+        departed = pods_of(self.child, self.view.departed) if self.child else []
+        return sorted([*self.pods, *(pod for pod in departed if pod.name not in there)], key=lambda pod: pod.name)
 
     def unwritten(self, child: ChildRecord) -> Made | None:
         """What this process made the child of, while no status names it."""

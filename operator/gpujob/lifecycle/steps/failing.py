@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpujob.lifecycle.actions import Action, Nothing
 from gpujob.lifecycle.attempts import may_retry
 from gpujob.lifecycle.failures.causes import failure_of, lost_with_node
@@ -12,7 +14,7 @@ from gpujob.lifecycle.failures.start_failures import start_failure
 from gpujob.lifecycle.steps import ends
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import probe_runs
-from gpujob.status.records.objects import ChildRecord
+from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import Reason
 
 
@@ -26,7 +28,8 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
         return ends.fail(evaluation, child, cut_short)
     if _awaits_failed_pod(evaluation, child):
         return Nothing()
-    failure = failure_of(child, evaluation.pods, seen, _faults(evaluation, child))
+    pods = evaluation.known_pods
+    failure = failure_of(child, pods, seen, _faults(evaluation, child, pods))
     if not may_retry(job, failure.blame, evaluation.now.server) or not follows or job.leaving:
         return ends.fail_for_good(evaluation, child, seen, failure)
     return ends.try_again(evaluation, child, failure)
@@ -35,7 +38,7 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
 def moved_by_fault(evaluation: Evaluation, child: ChildRecord) -> Action | None:
     """The end of an attempt on broken devices: the program gets SIGTERM and goes on elsewhere. Where no attempt is left it runs
     on, since it may still end well."""
-    faults = _faults(evaluation, child) if _is_tried_again(evaluation, child) else []
+    faults = _faults(evaluation, child, evaluation.pods) if _is_tried_again(evaluation, child) else []
     if not faults:
         evaluation.see(faulty=("", 0.0))
         return None
@@ -73,7 +76,7 @@ def ended_by_interruption(evaluation: Evaluation, child: ChildRecord) -> Action 
 
 def _interruption(evaluation: Evaluation, child: ChildRecord) -> Failure | None:
     """What it is that a pod was asked to end before its program ended: now, or when this process last saw that pod."""
-    found, held = interruption(child, evaluation.pods), evaluation.sightings.interrupted
+    found, held = interruption(child, evaluation.known_pods), evaluation.sightings.interrupted
     if held[0] == child.uid:
         return held[2]
     evaluation.see(interrupted=(child.uid, evaluation.now.elapsed, found) if found else ("", 0.0, None))
@@ -103,5 +106,5 @@ def _awaits_failed_pod(evaluation: Evaluation, child: ChildRecord) -> bool:
     return evaluation.seconds_left("failed", child, evaluation.timings.failed_pods) > 0
 
 
-def _faults(evaluation: Evaluation, child: ChildRecord) -> list[DeviceFault]:
-    return list(device_faults(child, evaluation.pods, evaluation.view.faults))
+def _faults(evaluation: Evaluation, child: ChildRecord, pods: Sequence[PodState]) -> list[DeviceFault]:
+    return list(device_faults(child, pods, evaluation.view.faults))

@@ -13,7 +13,6 @@ from gpujob.lifecycle.steps.outliving import ended_by_program
 from gpujob.lifecycle.steps.probing import probe_result
 from gpujob.lifecycle.steps.reporting import report
 from gpujob.status.attempts import probe_runs
-from gpujob.status.observe.child import observe
 from gpujob.status.records.objects import ChildRecord
 from gpujob.values.vocabulary import Reason
 
@@ -81,7 +80,7 @@ def _leaving(evaluation: Evaluation, child: ChildRecord) -> Action:
 
 def _lacks_interpreter(evaluation: Evaluation, child: ChildRecord) -> str:
     """The preflight's message about an image that cannot run it; empty if it can or the job has run."""
-    checked = observe(child, evaluation.pods).checked if child.preflight else None
+    checked = evaluation.observe(child).checked if child.preflight else None
     if checked is None or checked.reason is not Reason.NO_INTERPRETER or evaluation.job.status.get("startTime"):
         return ""
     return checked.message

@@ -70,6 +70,12 @@ def without_cause(child: ChildRecord) -> bool:
     return int(exited[3]) in KILLED if exited else child.reason == "BackoffLimitExceeded"
 
 
+def disruption_kept(child: ChildRecord) -> str | None:
+    """The sentence about the pod of which the Job says that it had the condition DisruptionTarget; None where it does not say so."""
+    named = DISRUPTED.match(child.message)
+    return f"pod {named[1]} was taken away (DisruptionTarget) and is gone" if named else None
+
+
 def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) -> Observation:
     """The state of a child Job by its own conditions first, then by its pods; `ran`: all of them ran once.
 
@@ -222,9 +228,9 @@ def _why_failed(child: ChildRecord, pods: Sequence[PodState]) -> tuple[Reason, s
 def _without_reason(child: ChildRecord, pods: Sequence[PodState]) -> str:
     """The sentence for a failure that has no word of its own."""
     failed = sorted((pod for pod in pods if pod.phase == "Failed"), key=_guilt)
-    gone = sorted(set(child.nodes) - {pod.node for pod in pods})
-    if not failed and (disrupted := DISRUPTED.match(child.message)):
-        return f"pod {disrupted[1]} was taken away (DisruptionTarget) and is gone"
+    gone = sorted(set(child.nodes) - {pod.node for pod in pods if not pod.gone})
+    if not failed and (disrupted := disruption_kept(child)):
+        return disrupted
     if not failed and gone and without_cause(child):
         nodes = "node" if len(gone) == 1 else "nodes"
         return f"the pod on {nodes} {listed(gone)} is gone: the node or the pod was deleted, which is no fault of the program"

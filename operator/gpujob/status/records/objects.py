@@ -157,6 +157,14 @@ class PodState:
     """GPU memory that its program ran out of; None if it did not fail, or for another reason."""
     missed: Missed | None = None
     """The program's message about missing pods; None if it failed otherwise or did not fail."""
+    gone: bool = False
+    """Whether the pod does not exist any more: this is what it said last."""
+
+    @property
+    def says_why_it_ends(self) -> bool:
+        """Whether it failed, was asked to end, or the kubelet reports what of it is broken."""
+        ends = self.leaving or self.phase == "Failed" or bool(self.exit_code)
+        return ends or bool(self.disruption or self.pod_reason or self.unhealthy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +173,8 @@ class PodRecord:
 
     use: Pod
     state: PodState | None
+
+    @property
+    def says_why_it_ends(self) -> bool:
+        """As of its state; False for a pod of no job."""
+        return self.state is not None and self.state.says_why_it_ends
