@@ -1,6 +1,7 @@
 """When a running job counts as one that stands still (spec.stall), from what its reporter says and the time.
 
-The reporter's clock stands while the program compiles, evaluates or saves; here it is only compared with the bound.
+The reporter's clock stands while the program compiles, evaluates or saves, until the bound of that phase; here it is only compared
+with the bound of the job.
 """
 
 from __future__ import annotations

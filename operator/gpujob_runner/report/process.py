@@ -143,7 +143,7 @@ class Process:
     def _look(self) -> None:
         """Looks at what the threads do, where no step shows it."""
         rank, still = self.rank, self.rank.still()
-        if still >= SECONDS_UNTIL_LOOK or rank.phases.is_seen:
+        if not rank.phases.is_said and (still >= SECONDS_UNTIL_LOOK or rank.phases.is_seen):
             rank.phases.notice(phase_of_threads())
         self._stack = stack_of(self._trains) if still >= SECONDS_UNTIL_STACK else []
 

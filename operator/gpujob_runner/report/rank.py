@@ -106,7 +106,7 @@ class Rank:
         self._stepped: dict[int, Callable[[], Any]] = {}
         self._first_clock = 0.0
         self.began = perf_counter()
-        self.phases = Phases()
+        self.phases = Phases(settings.phase_seconds)
         self.clocks = array("d", bytes(8 * RING))
         self.waits = array("d", bytes(8 * RING))
         self._counted: tuple[int, float] = (0, 0.0)
@@ -237,11 +237,16 @@ class Rank:
         return (self.clocks * 2)[before : before + steps + 1].tolist()
 
     def still(self) -> float:
-        """Seconds since the last sign of work: a step, a batch, the end of a phase; 0 in a phase."""
-        if self.phases.is_open:
-            return 0.0
+        """Seconds since the last sign of work: a step, a batch, the end of a phase; 0 in a phase, unless its bound is over."""
+        return 0.0 if self.phase_left() else max(0.0, perf_counter() - self._last_sign())
+
+    def phase_left(self) -> float | None:
+        """Seconds for which the clock still stands in this phase; None outside of one."""
+        return self.phases.left(self._last_sign())
+
+    def _last_sign(self) -> float:
         last = self.clocks[(self.counted - 1) % RING] if self.counted else self.began
-        return max(0.0, perf_counter() - max(last, self.ledger.batch_at, self.phases.ended))
+        return max(last, self.ledger.batch_at, self.phases.ended)
 
     def slowest(self) -> float | None:
         """Seconds of the longest of the last steps, without the time in phases; None before the second."""
@@ -277,6 +282,7 @@ class Rank:
             "still_seconds": self.still(),
             "slowest_step_seconds": self.slowest(),
             "phase": {self.phases.current(): 1.0},
+            "phase_left_seconds": self.phase_left(),
             "process_start_timestamp_seconds": self.started,
             "progress_ratio": progress and progress[0],
             "remaining_seconds": progress and progress[1],

@@ -18,6 +18,7 @@ class Settings(NamedTuple):
     tokens_per_step: float | None
     job_uid: str = ""
     attempt: str = ""
+    phase_seconds: float | None = None
 
 
 def read(environment: Mapping[str, str]) -> Settings | None:
@@ -33,6 +34,7 @@ def read(environment: Mapping[str, str]) -> Settings | None:
         tokens_per_step=_amount(environment.get("GPUJOB_TOKENS_PER_STEP")),
         job_uid=environment.get("GPUJOB_JOB_UID", ""),
         attempt=environment.get("GPUJOB_ATTEMPT", ""),
+        phase_seconds=whole(environment.get("GPUJOB_PHASE_SECONDS")) or None,
     )
 
 

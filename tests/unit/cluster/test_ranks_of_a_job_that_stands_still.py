@@ -65,6 +65,10 @@ def test_a_process_that_writes_no_more_stands_still_unless_it_is_in_a_phase() ->
     late = aged(told("Training"), 160.0)
     assert (late["figures"]["still_seconds"], late["silent"]) == (65.0, 60.0)
     assert aged(told("Compiling"), 160.0)["figures"]["still_seconds"] == 5.0
+    for left, still in ((60.0, 0.0), (59.0, 60.0), (0.0, 60.0), ("x", 0.0), (-1.0, 60.0)):
+        saving = told("Saving")
+        saving["figures"] |= {"still_seconds": 0.0, "phase_left_seconds": left}
+        assert aged(saving, 160.0)["figures"]["still_seconds"] == still, left
     for odd in ({}, {"beat": "x"}, {"beat": 1.0, "figures": 7}):
         assert aged(odd, 1e9) == odd
 
@@ -142,6 +146,37 @@ async def test_one_that_compiled_when_it_last_answered_does_not(monkeypatch: pyt
     await gang.read(0.0, figures(0.0, "Compiling"))
     await gang.read(100.0, "silent")
     assert gang.measured.still == 0.0
+    await gang.read(1e6, "silent")
+    assert gang.measured.still == 0.0, "an earlier reporter gives no bound"
     never = Gang(monkeypatch)
     await never.read(100.0, "silent")
     assert "u" not in never.work.telemetry
+
+
+async def test_one_whose_phase_is_over_its_bound_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    gang = Gang(monkeypatch)
+    gang.ranks = Silent("")
+    await gang.read(0.0, figures(0.0, "Saving") + 'gpujob_phase_left_seconds{rank="0"} 100\n')
+    read = []
+    for seconds in (15.0, 99.0, 100.0, 130.0):
+        await gang.read(seconds, "silent")
+        read.append(gang.measured.still)
+    assert read == [0.0, 0.0, 100.0, 130.0]
+    await gang.read(140.0, figures(0.0, "Saving") + 'gpujob_phase_left_seconds{rank="0"} 100\n')
+    await gang.read(160.0, "silent")
+    assert gang.measured.still == 0.0, "it answered, and has time again"
+
+
+async def test_one_that_does_not_answer_is_read_as_often_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that is blocked is asked seldom: one that accepts and does not answer is a process that stopped."""
+    gang = Gang(monkeypatch)
+    gang.ranks = Silent("")
+    await gang.read(0.0, figures(1.0))
+    for seconds in (15.0, 75.0, 90.0):
+        await gang.read(seconds, "silent")
+    stopped = gang.scraper._memory["u"]
+    assert stopped.next_at == 105.0
+    never = Gang(monkeypatch)
+    for seconds in (15.0, 75.0, 90.0):
+        await never.read(seconds, "silent")
+    assert never.scraper._memory["u"].next_at == 90.0 + 20 * 15.0

@@ -168,6 +168,13 @@ def test_settings_of_telemetry_reach_the_program_and_never_twice() -> None:
     assert len(names) == len(set(names))
 
 
+def test_the_bound_of_a_phase_reaches_the_program_where_it_is_set() -> None:
+    (train,) = pod_of(stall={"phaseSeconds": 14400})["containers"]
+    assert variables(train)["GPUJOB_PHASE_SECONDS"] == "14400"
+    (train,) = pod_of(stall={"afterSeconds": 300})["containers"]
+    assert "GPUJOB_PHASE_SECONDS" not in variables(train)
+
+
 def test_without_a_preflight_only_who_asks_is_measured() -> None:
     quiet = pod_of(preflight="Disabled")
     assert "initContainers" not in quiet

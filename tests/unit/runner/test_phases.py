@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gpujob_runner.report import settings
 from gpujob_runner.report.rank import Rank
 from gpujob_runner.report.settings import Settings
 from gpujob_runner.report.standstill import phases, stack
@@ -70,14 +72,83 @@ def test_phases_overlap_and_the_last_one_entered_is_told(clock: Clock) -> None:
     found.notice("Compiling")
     assert found.current() == "Compiling"
     found.end(first)
-    assert found.is_open
+    assert (found.current(), found.is_said, found.is_seen) == ("Compiling", False, True)
     clock.now += 1
     found.notice(None)
-    assert (found.is_open, found.current(), found.ended) == (False, "Training", clock.now)
+    assert (found.current(), found.is_seen, found.ended) == ("Training", False, clock.now)
     assert list(found.spans) == [(1000.0, 1001.0), (1001.0, 1002.0)]
     for _ in range(500):
         found.end(found.begin("Saving"))
     assert len(found.spans) == phases.MOST_SPANS
+
+
+def of(limit: float | None = None) -> Rank:
+    return Rank(Settings(0, "", "", None, None, phase_seconds=limit), 1.0)
+
+
+def test_the_first_phase_of_a_kind_has_two_hours_without_a_sign(clock: Clock) -> None:
+    rank = of()
+    rank.step()
+    clock.now += 5
+    rank.phases.begin("Evaluating")
+    clock.now += 7199
+    assert (rank.still(), rank.phase_left()) == (0.0, 1.0)
+    clock.now += 1
+    assert (rank.still(), rank.phase_left(), rank.figures()["phase"]) == (7205.0, 0.0, {"Evaluating": 1.0})
+
+
+def test_a_batch_in_a_phase_gives_it_its_bound_again(clock: Clock) -> None:
+    rank = of()
+    rank.phases.begin("Evaluating")
+    clock.now += 7000
+    rank.ledger.batch_at = clock.now
+    clock.now += 7000
+    assert (rank.still(), rank.phase_left()) == (0.0, 200.0)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "bound"),
+    [([], 7200.0), ([60.0], 7200.0), ([3600.0], 21600.0), ([3600.0, 60.0], 21600.0), ([1200.1], 7200.6)],
+)
+def test_a_later_phase_has_six_times_the_longest_of_its_kind(clock: Clock, lengths: list[float], bound: float) -> None:
+    rank = of()
+    for seconds in lengths:
+        key = rank.phases.begin("Saving")
+        clock.now += seconds
+        rank.phases.end(key)
+    assert rank.phases.bound("Saving") == pytest.approx(bound)
+    assert rank.phases.bound("Evaluating") == 7200.0
+    rank.phases.begin("Saving")
+    clock.now += bound - 1
+    assert rank.still() == 0.0
+    clock.now += 2
+    assert rank.still() == pytest.approx(bound + 1)
+
+
+@pytest.mark.parametrize("way", ["said", "seen"])
+def test_phase_seconds_replaces_the_bound(clock: Clock, way: str) -> None:
+    rank = of(20.0)
+    if way == "said":
+        rank.phases.begin("Saving")
+    else:
+        rank.phases.notice("Compiling")
+    clock.now += 19
+    rank.phases.notice("Compiling" if way == "seen" else None)
+    assert rank.still() == 0.0
+    clock.now += 2
+    assert rank.still() == 21.0
+    rank.step()
+    assert (rank.still(), rank.phase_left()) == (0.0, 20.0), "a step is a sign of work, also in a phase"
+
+
+def test_phase_seconds_come_from_the_pod() -> None:
+    read = settings.read({"GPUJOB_REPORT_PORT": "0", "GPUJOB_PHASE_SECONDS": "30"})
+    assert read is not None
+    assert read.phase_seconds == 30.0
+    for odd in ("", "x", "-1", "0", "nan"):
+        read = settings.read({"GPUJOB_REPORT_PORT": "0", "GPUJOB_PHASE_SECONDS": odd})
+        assert read is not None
+        assert read.phase_seconds is None, odd
 
 
 @pytest.mark.parametrize(
@@ -127,3 +198,27 @@ def wait_for(condition: Any, seconds: float = 60.0) -> None:
 
 def test_the_stack_of_a_thread_that_is_not_there() -> None:
     assert stack.stack_of(1) == []
+
+
+def test_a_hang_in_a_phase_is_a_stall_after_its_bound(tmp_path: Path) -> None:
+    """A real process: what its stack shows gives a phase that the program says no second bound."""
+    site = write_tree(tmp_path / "site", FAKE)
+    run = Run(tmp_path, site, "3", "0.2", "hang in a save", GPUJOB_PHASE_SECONDS="15")
+    try:
+        message, end, began = "", time.monotonic() + 120, 0.0
+        while time.monotonic() < end and "in the phase Saving" not in message:
+            began = began or (time.monotonic() if "hangs" in run.output else 0.0)
+            message = run.judged()
+            time.sleep(0.5)
+        assert time.monotonic() - began > 14.0
+        assert re.match(
+            r"no step for \d\d seconds after step 90; the bound is 10 seconds \(spec\.stall\.afterSeconds\); "
+            r"rank 0 \(pod p0 on node n0\) is at step 90, in the phase Saving,",
+            message,
+        ), message
+        wait_for(lambda: "torch/serialization.py:" in run.judged())
+        time.sleep(8.0)
+        assert "in the phase Saving" in run.judged()
+    finally:
+        run.process.kill()
+        run.process.wait()

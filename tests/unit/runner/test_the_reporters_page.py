@@ -77,6 +77,7 @@ def test_every_figure_of_a_rank_is_on_the_page() -> None:
     rank.step()
     rank.progress, rank.checkpoint, rank.slowest_save = (0.5, 2.0, 3.0), (4.0, 5.0), 6.0
     rank.name_metric("loss", 1.0)
+    rank.phases.begin("Saving")
     memory = {name.removeprefix("device_memory_"): 1.0 for name, _, _ in METRICS if name.startswith("device_memory_")}
     figures = rank.figures() | {
         "devices": {"0": memory},

@@ -21,8 +21,8 @@ MOST_BYTES: Final = 512 * 1024
 MOST_LINES: Final = 8192
 """The most lines of a report that are read; 64 processes write about 4,000."""
 
-MOST_SAMPLES: Final = 1024
-"""The most samples of a report that are read; 64 processes write less than 1,000 of them."""
+MOST_SAMPLES: Final = 2048
+"""The most samples of a report that are read; 64 processes write about 1,030 of them."""
 
 MOST: Final = 1e18
 """The largest credible number."""
@@ -61,6 +61,7 @@ READ: Final = frozenset(
         "gpujob_on_device",
         "gpujob_still_seconds",
         "gpujob_slowest_step_seconds",
+        "gpujob_phase_left_seconds",
         PHASE,
     }
 )
@@ -101,11 +102,13 @@ class Report:
     on_device: bool | None = None
     """Whether every process uses memory on a GPU; False: one trains on the CPU."""
     still: float | None = None
-    """Seconds in which no process made a step, fetched a batch or was in a phase."""
+    """Seconds in which no process made a step, fetched a batch or was in a phase, unless the bound of the phase is over."""
     slowest_step: float | None = None
     """Seconds of the longest of the last steps of any process, without phases."""
     in_phase: bool = False
     """Whether a process compiles, evaluates or saves."""
+    phase_left: float | None = None
+    """Seconds for which the clock of any process still stands in its phase."""
     whose: tuple[str, int] | None = None
     """The job's uid and the attempt."""
 
@@ -148,6 +151,7 @@ def read_report(body: bytes) -> Report:
         still=_least(found, "gpujob_still_seconds"),
         slowest_step=_most(found, "gpujob_slowest_step_seconds"),
         in_phase=any(_phase(labels) != TRAINING for name, labels in series if name == PHASE),
+        phase_left=_most(found, "gpujob_phase_left_seconds"),
         whose=_whose([labels for name, labels in series if name == WHOSE]),
     )
 

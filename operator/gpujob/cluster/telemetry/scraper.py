@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import math
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -86,8 +87,10 @@ class _Memory:
     next_at: float = 0.0
     read_at: float | None = None
     """When the reporter last answered, by this process's monotonic clock."""
-    in_phase: bool = False
-    """Whether the program compiled, evaluated or saved then."""
+    silent: bool = False
+    """Whether it accepted the last connection and did not answer, although it answered before."""
+    phase_left: float = 0.0
+    """Seconds after that for which the clock stands, because the program compiled, evaluated or saved then."""
     steps: float | None = None
     stepped_at: float | None = None
     """The time of the last step's first reading, as Unix time; None before the first."""
@@ -167,8 +170,7 @@ class Scraper:
         except Refused:
             return telemetry.port_refused(pod.name, port)
         except Unreached as error:
-            if isinstance(error, Silent):
-                self._stands_still(job)
+            self._count_on(job, silent=isinstance(error, Silent))
             if pod.on_host_network:
                 return telemetry.blocked_on_its_node(pod.name, port, self._namespace, str(error))
             return telemetry.blocked(pod.name, port, label_value(job.name), self._namespace, str(error))
@@ -177,7 +179,8 @@ class Scraper:
 
     def _take(self, job: JobRecord, pod: PodState, report: Report) -> None:
         memory = self._memory.setdefault(job.uid, _Memory())
-        memory.failing_since, memory.read_at, memory.in_phase = None, self._work.clock(), report.in_phase
+        memory.failing_since, memory.silent = None, False
+        memory.read_at, memory.phase_left = self._work.clock(), _phase_left(report)
         memory.window.add(self._work.clock(), report.counters)
         now = self._work.wall()
         saved = None if report.checkpoint_at is None else datetime.fromtimestamp(int(report.checkpoint_at), UTC)
@@ -214,16 +217,20 @@ class Scraper:
         ended = reason is Reason.NO_REPORTER and held.measured is not None
         if now - memory.failing_since >= PATIENCE * self._every and not ended:
             self._note(job, Telemetry(held.measured, (update,)))
-            # A refused connection is reported at once, and often lasts until the first step; only silence is counted.
-            memory.next_at = now + (SELDOM if reason is Reason.TELEMETRY_BLOCKED else 1) * self._every
+            # A refused connection is reported at once, and often lasts until the first step; a process that stopped is counted on.
+            seldom = reason is Reason.TELEMETRY_BLOCKED and not memory.silent
+            memory.next_at = now + (SELDOM if seldom else 1) * self._every
 
-    def _stands_still(self, job: JobRecord) -> None:
-        """Counts on for a process that answered before, outside of a phase, and does not answer any more."""
+    def _count_on(self, job: JobRecord, *, silent: bool) -> None:
+        """Counts on for a process that answered before and does not answer any more; in a phase once its bound is over."""
         memory, held = self._memory.get(job.uid), self._work.telemetry.get(job.uid, telemetry.SILENT)
         measured, now = held.measured, self._work.clock()
-        if memory is None or memory.read_at is None or memory.in_phase or measured is None or measured.still is None:
+        if memory is None or memory.read_at is None or measured is None or measured.still is None:
             return
-        still, memory.read_at = measured.still + now - memory.read_at, now
+        memory.silent = silent
+        if not silent or now - memory.read_at < memory.phase_left:
+            return
+        still, memory.read_at, memory.phase_left = measured.still + now - memory.read_at, now, 0.0
         self._work.telemetry[job.uid] = replace(held, measured=replace(measured, at=self._work.wall(), still=still))
 
     async def _compare_ranks(self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord) -> None:
@@ -274,6 +281,11 @@ def _is_stalled(status: Mapping[str, Any]) -> bool:
     """Whether the status says that the job stands still: each reading may end that."""
     held = (c for c in tables(status, "conditions") if c.get("type") == ConditionType.STALLED)
     return any(c.get("status") == "True" for c in held)
+
+
+def _phase_left(report: Report) -> float:
+    """Seconds for which the clock stands after this report; without end in a phase of which an earlier reporter gives no bound."""
+    return (math.inf if report.phase_left is None else report.phase_left) if report.in_phase else 0.0
 
 
 def _last_step(memory: _Memory, report: Report, now: float) -> float | None:

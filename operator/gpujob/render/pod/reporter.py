@@ -65,6 +65,7 @@ def _settings(attempt: Attempt) -> list[Manifest]:
         "GPUJOB_JOB_UID": attempt.uid or None,
         "GPUJOB_SAMPLES_PER_STEP": telemetry and telemetry.samples_per_step,
         "GPUJOB_TOKENS_PER_STEP": telemetry and telemetry.tokens_per_step,
+        "GPUJOB_PHASE_SECONDS": attempt.spec.stall and attempt.spec.stall.phase_seconds,
     }
     settings: list[Manifest] = [{"name": name, "value": str(n)} for name, n in told.items() if n is not None]
     return [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}, *settings]

@@ -15,7 +15,7 @@ from gpujob.values.finding import counted, listed
 from gpujob.values.untrusted import one_line
 
 TRAINING: Final = "Training"
-"""The phase in which the clock of a standstill runs; in any other one it stands."""
+"""The phase in which the clock of a standstill runs; in any other one it stands until the bound of the phase."""
 
 SILENT_AFTER: Final = 10.0
 """Seconds after which a process that writes no figures counts as one that does not answer."""
@@ -48,7 +48,7 @@ class RankSeen:
     steps: int = 0
     phase: str = TRAINING
     still: float = 0.0
-    """Seconds without a sign of work; 0 in a phase."""
+    """Seconds without a sign of work; 0 in a phase, unless its bound is over."""
     silent: float = 0.0
     """Seconds since the process last answered."""
     stack: tuple[str, ...] = ()
@@ -115,6 +115,8 @@ def _of_behind(behind: Sequence[RankSeen]) -> str:
     others = f" and {counted(len(behind) - 1, 'other')}" if len(behind) > 1 else ""
     where = f" on node {first.node}" if first.node else ""
     step = f"is at step {first.steps}"
+    if first.phase != TRAINING:
+        step += f", in the phase {_shown(first.phase)},"
     if first.silent > SILENT_AFTER:
         step += f" and has not answered for {first.silent:.0f} seconds: its process is stopped, or keeps Python's lock"
     stack = f" in {' < '.join(map(_shown, _shortened(first.stack)))}" if first.stack else ""

@@ -24,10 +24,11 @@ METRICS: tuple[tuple[str, str, str], ...] = (
     (
         "still_seconds",
         "gauge",
-        "Seconds without a step, a batch or a phase; 0 while the program compiles, evaluates or saves.",
+        "Seconds without a step, a batch or a phase; 0 in a phase, unless its bound is over.",
     ),
     ("slowest_step_seconds", "gauge", "Longest of the last 512 steps, without compiling, evaluating and saving."),
     ("phase", "gauge", "1: what the process does now (Training, Compiling, Evaluating, Saving)."),
+    ("phase_left_seconds", "gauge", "Seconds for which the clock still stands in this phase; absent outside of one."),
     ("process_start_timestamp_seconds", "gauge", "Unix time at which the process imported torch's optimizers."),
     ("progress_ratio", "gauge", "How much of the training is done, as the program says."),
     ("remaining_seconds", "gauge", "Seconds to the end, as the program says."),

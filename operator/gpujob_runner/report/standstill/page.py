@@ -19,13 +19,15 @@ SILENT_AFTER = 10.0
 
 
 def aged(told: dict[str, Any], now: float) -> dict[str, Any]:
-    """What another process wrote, as it is `now` (time.monotonic): one that does not write any more stands still."""
+    """What another process wrote, as it is `now` (time.monotonic): one that does not write any more stands still, in a phase after its
+    bound."""
     beat, figures = number_in(told.get("beat")), told.get("figures")
     silent = 0.0 if beat is None else now - beat
     if silent <= SILENT_AFTER or not isinstance(figures, dict):
         return told
     still = number_in(figures.get("still_seconds"))
-    if still is not None and _phase(figures) == TRAINING:
+    left = number_in(figures.get("phase_left_seconds"))
+    if still is not None and (_phase(figures) == TRAINING or (left is not None and silent > left)):
         figures = {**figures, "still_seconds": still + silent}
     return {**told, "figures": figures, "silent": silent}
 

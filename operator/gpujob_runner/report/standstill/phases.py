@@ -1,7 +1,7 @@
 """Phases of a process beside its steps (compiling, evaluating, saving), and the clock that stands in them.
 
 A sign of work is a step, a batch or the end of a phase. Without one the clock runs; in a phase it stands, because a long
-compilation is no hang.
+compilation is no hang. It stands for `Phases.bound` seconds without a sign: a phase that lasts longer counts as none.
 """
 
 from __future__ import annotations
@@ -13,16 +13,23 @@ from time import perf_counter
 
 TRAINING = "Training"
 COMPILING, EVALUATING, SAVING = "Compiling", "Evaluating", "Saving"
+TIMES = 6
+"""The bound of a phase in longest earlier phases of its kind."""
+SHORTEST_BOUND = 7200.0
+"""Seconds of that bound at least: what the first phase of a kind gets, for of its length nothing is known."""
 MOST_SPANS = 64
 """Phases that are remembered, so that their time is removed from the steps in which they were."""
 
 
 class Phases:
-    """What the program says of its phases, and what its stack shows; times by `perf_counter`, in seconds."""
+    """What the program says of its phases, and what its stack shows; times by `perf_counter`, in seconds. `limit` replaces the bound
+    of each phase."""
 
-    __slots__ = ("_open", "_seen", "ended", "spans")
+    __slots__ = ("_limit", "_longest", "_open", "_seen", "ended", "spans")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: float | None = None) -> None:
+        self._limit = limit
+        self._longest: dict[str, float] = {}
         self._open: dict[object, tuple[str, float]] = {}
         self._seen: tuple[str, float] | None = None
         self.spans: deque[tuple[float, float]] = deque(maxlen=MOST_SPANS)
@@ -39,7 +46,7 @@ class Phases:
         """Leaves a phase; a key that is not known does nothing."""
         entered = self._open.pop(key, None)
         if entered is not None:
-            self._note(entered[1])
+            self._note(entered)
 
     def notice(self, name: str | None) -> None:
         """Takes what a look at the stack found: the name of a phase, or None for none."""
@@ -48,7 +55,7 @@ class Phases:
             self._seen = (name, perf_counter())
         elif name is None and seen is not None:
             self._seen = None
-            self._note(seen[1])
+            self._note(seen)
         elif name is not None and seen is not None:
             self._seen = (name, seen[1])
 
@@ -58,17 +65,41 @@ class Phases:
         return bool(self._open) or self._seen is not None
 
     @property
+    def is_said(self) -> bool:
+        """Whether the program says that it is in a phase: then its stack is not asked."""
+        return bool(self._open)
+
+    @property
     def is_seen(self) -> bool:
         """Whether the last look at the stack found a phase."""
         return self._seen is not None
 
     def current(self) -> str:
         """The phase that was entered last and is not left; Training where there is none."""
-        entered = [*self._open.values(), *((self._seen,) if self._seen else ())]
-        return max(entered, key=_since)[0] if entered else TRAINING
+        entered = self._entered()
+        return entered[0] if entered else TRAINING
 
-    def _note(self, began: float) -> None:
+    def left(self, last_sign: float) -> float | None:
+        """Seconds for which the clock still stands in the current phase, whose last sign of work was at `last_sign`; 0 where it runs
+        again, None outside of a phase."""
+        entered = self._entered()
+        if entered is None:
+            return None
+        name, began = entered
+        return max(0.0, self.bound(name) - (perf_counter() - max(began, last_sign)))
+
+    def bound(self, name: str) -> float:
+        """Seconds without a sign of work for which the clock stands in a phase of this name."""
+        return self._limit if self._limit is not None else max(SHORTEST_BOUND, TIMES * self._longest.get(name, 0.0))
+
+    def _entered(self) -> tuple[str, float] | None:
+        entered = [*self._open.values(), *((self._seen,) if self._seen else ())]
+        return max(entered, key=_since) if entered else None
+
+    def _note(self, entered: tuple[str, float]) -> None:
+        name, began = entered
         self.ended = perf_counter()
+        self._longest[name] = max(self._longest.get(name, 0.0), self.ended - began)
         self.spans.append((began, self.ended))
 
 

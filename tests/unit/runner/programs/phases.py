@@ -1,6 +1,6 @@
 """A training whose compilations, evaluations and saves last longer than its bound; the order is drawn from a seed.
 
-Arguments: the seed, the seconds of the bound, and `hang` where the last phase is a real one.
+Arguments: the seed, the seconds of the bound, and `hang` where a hang follows, or `hang in a save` where that is one.
 """
 
 import random
@@ -60,4 +60,8 @@ for phase in drawn.sample(sorted(PHASES), 2):
 if "hang" in sys.argv:
     print("hangs", flush=True)
     wait_for_the_slow_rank()
+if "hang in a save" in sys.argv:
+    print("hangs", flush=True)
+    with gpujob_report.saving():
+        save(600)
 print("done", flush=True)
