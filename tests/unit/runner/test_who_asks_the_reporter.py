@@ -157,3 +157,45 @@ def test_one_that_waits_for_requests_ends_at_once() -> None:
     port.start()
     port.close()
     assert not port._thread.is_alive()
+
+
+HAS_IPV6 = socket.has_dualstack_ipv6()
+
+
+@pytest.mark.parametrize(
+    ("address", "families"),
+    [
+        ("", [socket.AF_INET, *([socket.AF_INET6] if HAS_IPV6 else [])]),
+        ("127.0.0.1", [socket.AF_INET]),
+        pytest.param("::1", [socket.AF_INET6], marks=pytest.mark.skipif(not HAS_IPV6, reason="no IPv6 here")),
+    ],
+)
+def test_a_port_answers_at_its_address_and_without_one_in_both_families(
+    address: str, families: list[socket.AddressFamily]
+) -> None:
+    listening = Listener(address, 0, ("GET",), lambda request: Answer(200, "ok"), "test")
+    listening.start()
+    try:
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            if family == socket.AF_INET6 and not HAS_IPV6:
+                continue
+            with socket.socket(family) as client:
+                assert (client.connect_ex((host, listening.port)) == 0) is (family in families)
+    finally:
+        listening.close()
+
+
+def test_where_the_pod_has_no_ipv6_a_port_without_an_address_is_of_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    listening = Listener("", 0, ("GET",), lambda request: Answer(200), "test")
+    with socket.create_connection(("127.0.0.1", listening.port), timeout=5):
+        pass
+    listening.close()
+
+
+@pytest.mark.parametrize("first", ["", "127.0.0.1"])
+def test_a_port_that_another_rank_has_is_taken_in_whichever_family(first: str) -> None:
+    held = Listener(first, 0, ("GET",), lambda request: Answer(200), "test")
+    with pytest.raises(OSError, match="in use"):
+        Listener("", held.port, ("GET",), lambda request: Answer(200), "test")
+    held.close()

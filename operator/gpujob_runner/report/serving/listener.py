@@ -66,21 +66,15 @@ class Listener:
     def __init__(
         self, address: str, port: int, methods: tuple[str, ...], answer: Callable[[Request], Answer], name: str
     ) -> None:
-        """Binds `port` at `address` (all addresses where it is empty, any free port where it is 0); OSError if it is taken."""
+        """Binds `port` at `address` (any free port where it is 0, all addresses of IPv4 and IPv6 where `address` is empty); OSError
+        if it is taken.
+        """
         self._methods = methods
         self._answer = answer
         self._over = threading.Event()
         self._thread = threading.Thread(target=self.answer_until_ended, name=name, daemon=True)
-        self._socket = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            # Connections of a rank that served before it ended may linger; they stop no other from taking over.
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._socket.bind((address, port))
-            self._socket.listen(WAITING_REQUESTS)
-            self.port = int(self._socket.getsockname()[1])
-        except BaseException:
-            self._socket.close()
-            raise
+        self._socket = _bound(address, port)
+        self.port = int(self._socket.getsockname()[1])
 
     def start(self) -> None:
         """Answers from now on."""
@@ -184,3 +178,20 @@ def _bytes_of(answer: Answer, *, with_body: bool) -> bytes:
         "Connection: close\r\n\r\n"
     )
     return head.encode("latin-1") + (body if with_body else b"")
+
+
+def _bound(address: str, port: int) -> socket.socket:
+    """A socket that listens at an address; without one at all of them, IPv6 too where the pod has it."""
+    everywhere = not address and socket.has_dualstack_ipv6()
+    listening = socket.socket(socket.AF_INET6 if everywhere or ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if everywhere:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        # Connections of a rank that served before it ended may linger; they stop no other from taking over.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address, port))
+        listening.listen(WAITING_REQUESTS)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
