@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +36,13 @@ def a_desk(telemetry: Any = None) -> Any:
 
 def look(*jobs: Any, leader: bool = True, telemetry: Any = None, work: Any = None) -> Snapshot:
     """A snapshot of an operator that holds these jobs, or of one with this controller state."""
+    return begun(jobs, leader=leader, telemetry=telemetry, work=work)()
+
+
+def begun(
+    jobs: Iterable[Any], *, leader: bool = True, telemetry: Any = None, work: Any = None
+) -> Callable[[], Snapshot]:
+    """The same as the loop leaves it: what is said of jobs is still to be computed."""
     work = work or a_desk(telemetry)
     operator: Any = SimpleNamespace(
         reconciler=SimpleNamespace(work=work),
@@ -143,8 +151,36 @@ def test_a_job_that_ended_more_than_ten_minutes_ago_has_no_series_and_is_counted
 
 def test_what_a_scrape_renders_does_not_change_meanwhile() -> None:
     work = a_desk()
-    seen = look(work=work)
+    finish = begun((), work=work)
     work.tally.queue_wait.observe(1.0)
     work.tally.placing.observe(1.0)
     work.tally.decisions["Placed", "Placed"] += 1
+    seen = finish()
     assert (sum(seen.queue_wait.counts), sum(seen.placing.counts), seen.decisions) == (0, 0, {})
+
+
+class Counted(dict[str, Any]):
+    """A status that counts how often it is read."""
+
+    reads = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.reads += 1
+        return super().get(key, default)
+
+
+def reading(steps: float) -> Telemetry:
+    return Telemetry(Measured(datetime.now(UTC), counters={"steps": steps}, rates={"steps": 0.5}))
+
+
+def test_the_loop_reads_no_job_for_a_scrape_and_what_is_said_is_of_its_moment() -> None:
+    job, work = record("a"), a_desk({"a": reading(7.0)})
+    job.status = status = Counted(job.status)
+    finish = begun([job], work=work)
+    assert status.reads == 0
+    # Meanwhile the operator goes on.
+    work.telemetry["a"] = reading(9.0)
+    work.wall = lambda: datetime.now(UTC) + timedelta(hours=5)
+    seen = finish()
+    assert status.reads > 0
+    assert [(job.counters, job.rates) for job in seen.ran] == [({"steps": 7.0}, {"steps": 0.5})]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -147,11 +148,11 @@ class Operator:
                 await self._endpoints.close()
 
 
-def registry_of(seen: Snapshot) -> CollectorRegistry:
-    """The data of one scrape: an immutable snapshot, and the process's own figures."""
+def registry_of(look: Callable[[], Snapshot]) -> CollectorRegistry:
+    """The data of one scrape: what `look` gives once it is rendered, and the process's own figures."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(FleetCollector(lambda: seen))
+    registry.register(FleetCollector(look))
     return registry
 
 

@@ -76,6 +76,7 @@ class Endpoints:
     ) -> None:
         self._hindrances, self._unknowns, self._scrape, self._access = hindrances, unknowns, scrape, access
         self._certificate = certificate
+        self._scraping = asyncio.Lock()
         self._runners: list[web.AppRunner] = []
         self._renewal: asyncio.Task[None] | None = None
 
@@ -118,6 +119,8 @@ class Endpoints:
         refused = await self._access(request)
         if refused is not None:
             return refused
-        # The values are collected here and rendered in a thread: for many jobs rendering takes longer than the loop may block.
-        body = await asyncio.to_thread(generate_latest, self._scrape())
+        # What is said of jobs is computed and rendered in a thread: for many jobs that takes longer than the loop may block. One
+        # scrape at a time, for what a job has cost is compared with the scrape before.
+        async with self._scraping:
+            body = await asyncio.to_thread(generate_latest, self._scrape())
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -49,29 +49,25 @@ class Running(Protocol):
     scraper: Scraper
 
 
-def snapshot(operator: Running, index: ClusterIndex, client: ApiClient) -> Snapshot:
-    """All data of /metrics at one moment: copies, so that they can be rendered while the operator goes on."""
+def snapshot(operator: Running, index: ClusterIndex, client: ApiClient) -> Callable[[], Snapshot]:
+    """All data of /metrics at one moment, for a call that computes what is said of jobs, in any thread.
+
+    That takes microseconds for each job, and for thousands more than the loop may block. Records of jobs and readings never change,
+    so that a list of them is a copy.
+    """
     now = time.monotonic()
     work = operator.reconciler.work
     tally = work.tally
     # Only the leader exposes jobs and pods: several operators would count everything several times.
     leader = operator.leadership.is_leader()
     jobs = list(index.jobs.values()) if leader else []
-    wall = work.wall()
     pools = index.fleet().pools if leader and operator.cache.complete else ()
     kinds = {scope: entry.key for scope, entry in operator.cache.kinds.items()}
     watch_age: dict[str, float] = {}
     for scope in operator.health.last_byte:
         watch_age[kinds[scope]] = max(operator.health.age(scope, now), watch_age.get(kinds[scope], 0.0))
-    return Snapshot(
+    moment = Snapshot(
         leader=leader,
-        jobs=Counter(_state_of(job) for job in jobs),
-        preflight_failed=Counter(finding for job in jobs if (finding := _finding(job))),
-        ran=_jobs(work, jobs),
-        failed=tuple(failed_jobs(jobs, wall)),
-        waiting=tuple(waiting_jobs(jobs)),
-        awaited=tuple(awaited_steps(jobs, lambda uid: work.telemetry.get(uid, SILENT), partial(_is_fresh, wall))),
-        stalled=tuple(stalled_jobs(jobs)),
         pools=[_pool(pool) for pool in pools],
         watch_age=watch_age,
         # A counter that first appears with its first event loses it, so each watched kind starts at 0.
@@ -92,6 +88,28 @@ def snapshot(operator: Running, index: ClusterIndex, client: ApiClient) -> Snaps
         rounds=tally.rounds,
         decide_seconds=tally.decide_seconds,
         retries=sum(tally.failures.values()),
+    )
+    return partial(_with_jobs, moment, work, jobs, dict(work.telemetry), work.wall())
+
+
+def _with_jobs(
+    moment: Snapshot,
+    work: ControllerState,
+    jobs: Sequence[JobRecord],
+    readings: Mapping[str, Telemetry],
+    wall: datetime,
+) -> Snapshot:
+    """The data of a moment with what is said of the jobs of that moment."""
+    read = lambda uid: readings.get(uid, SILENT)  # noqa: E731
+    return replace(
+        moment,
+        jobs=Counter(map(_state_of, jobs)),
+        preflight_failed=Counter(finding for job in jobs if (finding := _finding(job))),
+        ran=_jobs(work, jobs, read, wall),
+        failed=tuple(failed_jobs(jobs, wall)),
+        waiting=tuple(waiting_jobs(jobs)),
+        awaited=tuple(awaited_steps(jobs, read, partial(_is_fresh, wall))),
+        stalled=tuple(stalled_jobs(jobs)),
     )
 
 
@@ -132,14 +150,15 @@ def _pool(pool: Pool) -> PoolView:
     return PoolView(pool.name, pool.vendor_text, pool.accelerator_id, pool.total, pool.free, held, price)
 
 
-def _jobs(work: ControllerState, jobs: Iterable[JobRecord]) -> list[JobView]:
+def _jobs(
+    work: ControllerState, jobs: Iterable[JobRecord], read: Callable[[str], Telemetry], now: datetime
+) -> list[JobView]:
     """The jobs that have run, without those that ended more than RECENT ago.
 
     Dollars never decrease, which would count as a reset of the counter: the recorded end of a job is earlier than the last reading
     while it ran.
     """
-    now = work.wall()
-    views = {job.uid: _job(job, work.telemetry.get(job.uid, SILENT), now) for job in jobs if _is_shown(job, now)}
+    views = {job.uid: _job(job, read(job.uid), now) for job in jobs if _is_shown(job, now)}
     for uid, view in views.items():
         told = work.counted_dollars.get(uid, 0)
         if view.dollars is not None and view.dollars < told:

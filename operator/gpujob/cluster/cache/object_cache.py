@@ -110,6 +110,7 @@ class ObjectCache:
         self.refusals: Counter[str] = Counter()
         self.malformed: Counter[str] = Counter()
         self._unread: dict[str, str] = {}
+        self._complete = False
         self._shelves = {scope: KindStore(kind.slim, kind.keeps) for scope, kind in self.kinds.items()}
         self._parts: dict[str, list[KindStore]] = {}
         for scope, kind in self.kinds.items():
@@ -121,7 +122,8 @@ class ObjectCache:
     @property
     def complete(self) -> bool:
         """Whether every kind was listed at least once; no decision is made before."""
-        return all(shelf.listed for shelf in self._shelves.values())
+        self._complete = self._complete or all(shelf.listed for shelf in self._shelves.values())
+        return self._complete
 
     def is_listed(self, scope: str) -> bool:
         """Whether the scope was listed at least once, or is unknown."""
