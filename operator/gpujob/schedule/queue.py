@@ -174,7 +174,7 @@ class SchedulingCycle:
     """One decision about a whole queue on one snapshot of the fleet, by the policies in their order; without I/O and without a clock.
 
     A job whose decision fails is passed to `failed` and left out; without `failed` the error is raised. `refusals` are those of
-    the cycle before, and afterwards of this one.
+    the cycle before, and afterwards of this one. `all_reasons`: the lowest priority gets its reasons too, as if others followed.
     """
 
     def __init__(
@@ -182,8 +182,11 @@ class SchedulingCycle:
         catalog: Catalog,
         failed: Callable[[Waiting, Exception], None] | None = None,
         refusals: LastRejections | None = None,
+        *,
+        all_reasons: bool = False,
     ) -> None:
         self._catalog, self._failed, self._refusals = catalog, failed, refusals or LastRejections()
+        self._all_reasons = all_reasons
         self.unreserved: dict[str, str] = {}
         """By uid of each job without a place, of all but the lowest priority: why nothing is reserved for it; empty if something is."""
 
@@ -200,7 +203,7 @@ class SchedulingCycle:
                 if placing is not None:
                     placings.append(placing)
                 yield placing
-            if not level.last:
+            if not level.last or self._all_reasons:
                 snapshot.put_ahead(placings, level)  # PRECEDENCE
                 for placing in placings:
                     if placing.choice is None:

@@ -176,6 +176,67 @@ def test_what_is_held_for_the_cluster_s_waiting_jobs_is_not_free(gpujob: Command
     assert "queued behind a job of another namespace of priority 100" in plan.out
 
 
+def since(hours: float) -> str:
+    return write_time(datetime.now(UTC) - timedelta(hours=hours))
+
+
+@pytest.mark.parametrize(
+    ("spec", "hours", "reason"),
+    [
+        ({"nodes": 2}, 1, None),
+        ({"nodes": 2, "priorityClassName": "high"}, 5.9, None),
+        ({"nodes": 2}, 6.1, "it has waited for the whole holdSeconds"),
+        ({"nodes": 2, "priorityClassName": "high"}, 100, "it has waited for the whole holdSeconds"),
+        (
+            {"nodes": 2, "priorityClassName": "system-node-critical"},
+            1,
+            "its PriorityClass belongs to Kubernetes and counts in kube-system only",
+        ),
+        (
+            {"nodes": 2, "gpusPerNode": 5, "resources": {"cpu": 190}},
+            1,
+            "devices alone do not help it: it lacks nodes, other resources, or quota beside what is reserved for its namespace",
+        ),
+    ],
+)
+def test_a_waiting_job_is_told_why_nothing_is_reserved_for_it(
+    gpujob: Command, contended: Path, spec: dict[str, Any], hours: float, reason: str | None
+) -> None:
+    job = waiting("asks", **spec)
+    job["metadata"]["creationTimestamp"] = job["status"]["conditions"][0]["lastTransitionTime"] = since(hours)
+    filler = pod() | {"metadata": {"name": "filler", "namespace": "x"}}
+    filler["spec"] = {
+        "nodeName": "h100-0",
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "20"}}}],
+    }
+    critical = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "system-node-critical"},
+        "value": 2000001000,
+    }
+    contended.write_text(contended.read_text() + "\n---\n" + yaml.safe_dump_all([job, filler, critical]))
+    common = ("explain", "asks", "-n", "team", "--cluster", contended, "--catalog", CATALOG)
+    answer = gpujob(*common)
+    assert answer.code == 3, answer.out
+    lines = [line for line in answer.out.splitlines() if line.startswith("Nothing reserved:")]
+    assert lines == ([f"Nothing reserved: {reason}"] if reason else [])
+    assert json.loads(gpujob(*common, "-o", "json").out)["unreserved"] == reason
+
+
+@pytest.mark.parametrize("name", ["hi", "lo"])
+def test_of_a_job_of_which_nobody_knows_since_when_it_waits_no_end_of_a_reservation_is_told(
+    gpujob: Command, contended: Path, name: str
+) -> None:
+    documents = [each for each in yaml.safe_load_all(contended.read_text()) if each]
+    for each in documents:
+        each["metadata"].pop("creationTimestamp", None)
+        if each["kind"] == "GPUJob":
+            each["status"].pop("conditions")
+    contended.write_text(yaml.safe_dump_all(documents))
+    assert "holdSeconds" not in gpujob("explain", name, "--cluster", contended, "--catalog", CATALOG).out
+
+
 def manifest_of_two_gpus() -> str:
     raw = waiting("new", gpusPerNode=2)
     return yaml.safe_dump({key: raw[key] for key in ("apiVersion", "kind", "metadata", "spec")})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.planning.attempts import attempts_of
@@ -17,12 +17,23 @@ from gpujob.cli.planning.holders import Holdings
 from gpujob.cli.planning.planner import Plan, document, informed, profiles_of, with_holders
 from gpujob.lifecycle.timings import Timings
 from gpujob.placement.report.why_not import best_losers, why_not
-from gpujob.schedule.queue import ALWAYS, place_all
+            own = replace(
+                own,
+                demand=waits.timely(own.demand, created, status, now),
+                runs_for=seconds_to_run(deadline, status, now),
+            )
+            if waits.read_time(created) is not None:
+                left = waits.hold_left(created, status, now, Timings().hold)
+                own = replace(own, reserves_until=now + timedelta(seconds=left))
+    before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
+    cycle = SchedulingCycle(known, all_reasons=True)
+    placings = [placing for placing in cycle.run([own, *before], fleet, now or ALWAYS) if placing is not None]
+    decision = next(placing for placing in placings if placing.job.uid == own.uid).decision
 from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 from gpujob.status.attempts.cost import seconds_to_run
 from gpujob.values.untrusted import table, tables
-from gpujob.values.vocabulary import ConditionType, State
+from gpujob.values.vocabulary import ConditionType, State, Verdict
 
 if TYPE_CHECKING:
     from gpujob.catalog.catalog import Catalog
@@ -94,13 +105,18 @@ def explain_job(
         if status := table(raw, "status"):
             # What an operator looked at leaves out pools and nodes that let the job down, and may have waited long enough.
             created = str(table(raw, "metadata").get("creationTimestamp") or "")
-            left = seconds_to_run(deadline, status, now)
-            own = replace(own, demand=waits.timely(own.demand, created, status, now), runs_for=left)
+            own = replace(
+                own,
+                demand=waits.timely(own.demand, created, status, now),
+                runs_for=seconds_to_run(deadline, status, now),
+            )
+            if waits.read_time(created) is not None:
+                left = waits.hold_left(created, status, now, Timings().hold)
+                own = replace(own, reserves_until=now + timedelta(seconds=left))
     before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
-    answer = next(
-        each for each in place_all([own, *before], fleet, known, now=now or ALWAYS) if each.job.uid == own.uid
-    ).answer
-    decision = answer.decision
+    cycle = SchedulingCycle(known, all_reasons=True)
+    placings = [placing for placing in cycle.run([own, *before], fleet, now or ALWAYS) if placing is not None]
+    decision = next(placing for placing in placings if placing.job.uid == own.uid).decision
     others = (
         tuple(why_not(decision, pool, fleet, known) for pool in asked)
         if asked
@@ -108,8 +124,9 @@ def explain_job(
     )
     status = table(raw, "status")
     held = Holdings(objects, documents, now, str(uid or "")) if now is not None else None
+    unreserved = cycle.unreserved.get(own.uid, "") if decision.verdict is Verdict.WAITING else ""
     return Explanation(
-        plan=with_holders(Plan(job, decision, others, fleet.pools), (), held),
+        plan=with_holders(Plan(job, decision, others, fleet.pools, unreserved=unreserved), (), held),
         state=str(status.get("state") or ""),
         said=_message(status, ConditionType.PLACED),
         since=_fate(status),

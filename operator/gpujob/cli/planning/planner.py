@@ -55,6 +55,8 @@ class Plan:
     """Who holds what a Waiting job waits for."""
     now: datetime | None = None
     """When the cluster was read; None if holders are not listed."""
+    unreserved: str = ""
+    """Why no device is reserved for a Waiting job of a cluster against lower priorities; empty for others, and if some may be."""
 
     @property
     def name(self) -> str:
@@ -143,12 +145,14 @@ def sentence_of(decision: Decision) -> str:
 
 
 def ways_out(plan: Plan, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Who holds what a Waiting job waits for, and the gangs with which it would start now: label and sentence, with these names
-    of the pools.
+    """Who holds what a Waiting job waits for, why nothing is reserved for it, and the gangs with which it would start now: label and
+    sentence, with these names of the pools.
     """
     if plan.now is not None:
         for sentence in holders.sentences(plan.holders, plan.now):
             yield "Held by:", sentence
+    if plan.unreserved:
+        yield "Nothing reserved:", plan.unreserved
     for start in plan.decision.starts_now:
         price = f" at {Dollars(start.price_per_hour)} an hour" if start.price_per_hour is not None else ""
         yield "now:", start.sentence(names.get(start.pool, start.pool)) + price
@@ -160,6 +164,7 @@ def document(plan: Plan, *, every: bool) -> dict[str, Any]:
         **decision_json.plan(plan.decision, every=every),
         "whyNot": [_why_not(each) for each in plan.others],
         "heldBy": [holders.document(each) for each in plan.holders],
+        "unreserved": plan.unreserved or None,
         "startsNow": [_start(each) for each in plan.decision.starts_now],
     }
 
