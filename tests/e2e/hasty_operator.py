@@ -6,6 +6,7 @@ All that it does is what `python -m gpujob.cluster` does, so that a test of what
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from functools import partial
 
@@ -19,7 +20,7 @@ from gpujob.cluster.election.election import LeaseTimings
 from gpujob.lifecycle.timings import Timings as JobTimings
 
 LEASE = LeaseTimings(duration=5, deadline=3.5, renew_every=1.5, retry_every=0.7)
-WATCHING = Timings(silence=22.0)
+WATCHING = Timings(silence=float(os.environ.get("HASTY_SILENCE", "22")))
 TIMINGS = JobTimings(runner_unused=8.0, forged_end=4.0, prices=1.0, orphans=2.0)
 POOLS_EVERY = 4.0
 
