@@ -19,7 +19,7 @@ from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
-from tests.simulation.api_server import ApiServer, Object, copied
+from tests.simulation.api_server import ApiServer, Object
 
 RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
 LATENCY = 0.01
@@ -47,7 +47,7 @@ class OperatorProcess:
         self.clock = ServerClock(self.loop.time, lambda: server.time() + timedelta(seconds=self.skew))
         self.clock.note(server.date())
         for kind in self.cache.kinds:
-            self.cache.replace(kind, copied(list(server.objects[kind].values())), str(server.version))
+            self.cache.replace(kind, list(server.objects[kind].values()), str(server.version))
         server.on_change.append(self._changed)
         leader = lambda: self.leads  # noqa: E731
         writer = Writer(self, self.cache, leader, "here", self.clock.now)  # type: ignore[arg-type]
@@ -78,6 +78,12 @@ class OperatorProcess:
         for task in self._tasks:
             task.cancel()
 
+    def rests(self) -> bool:
+        """Whether nothing of a job is under way or due; looks that are repeated without end do not count."""
+        work = self.reconciler.work
+        quiet = not (self._events or work.tasks or work.dirty or self.cache.changed.is_set())
+        return not self.leads or (quiet and self.reconciler.seconds_to_next() is None)
+
     async def ended(self) -> None:
         """Waits until a killed one is gone."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -86,7 +92,7 @@ class OperatorProcess:
 
     def _changed(self, plural: str, event: str, obj: Object) -> None:
         if plural in self.cache.kinds:
-            self._events.append((plural, event, copied(obj)))
+            self._events.append((plural, event, obj))
             self.loop.call_at(max(self.loop.time() + WATCH, self.frozen_until), self._deliver)
 
     def _deliver(self) -> None:
@@ -107,11 +113,11 @@ class OperatorProcess:
         self._meet_trouble("list", path)
         if "fieldSelector" in params:
             named = self.server.objects["gpujobs"].get((namespace, params["fieldSelector"].partition("=")[2]))
-            yield {"items": [copied(named)] if named else []}
+            yield {"items": [named] if named else []}
             return
         wanted = params["labelSelector"].partition("=")[2]
         found = [
-            copied(pod)
+            pod
             for (where, _), pod in self.server.objects["pods"].items()
             if where == namespace and pod["metadata"]["labels"].get("gpujob.dev/job-uid") == wanted
         ]

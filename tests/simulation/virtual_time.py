@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from asyncio.futures import _set_result_unless_cancelled
 from collections.abc import Coroutine
 from typing import Any
 
@@ -31,6 +32,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self.seconds
+
+    def calls_to_come(self) -> int:
+        """How many calls are due that were asked for by `call_at` or `call_later`; sleeps and limits of waits are no such calls."""
+        pending = (handle for handle in self._scheduled if not handle.cancelled())
+        return sum(not _belongs_to_a_wait(handle._callback) for handle in pending)
+
+
+def _belongs_to_a_wait(callback: Any) -> bool:
+    return callback is _set_result_unless_cancelled or isinstance(getattr(callback, "__self__", None), asyncio.Timeout)
 
 
 def run(main: Coroutine[Any, Any, Any]) -> Any:

@@ -12,10 +12,13 @@ from gpujob.lifecycle.timings import Timings
 from tests.builders import ANY_IMAGES, H100, node
 from tests.simulation.api_server import ApiServer, Object, Program
 from tests.simulation.operator_process import OperatorProcess
+from tests.simulation.virtual_time import VirtualLoop
 
 TEAM = "team"
 PATH = f"/apis/gpujob.dev/v1alpha1/namespaces/{TEAM}/gpujobs"
 Deed = Callable[["World"], None]
+STILL, LOOK = 80.0, 20.0
+"""Seconds in which the rarest of the repeated looks, that at budgets, comes twice; and between two looks whether all rests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,9 @@ class World:
 
     def __init__(self, story: Story, skew: float = 0.0) -> None:
         self.story, self.skew = story, skew
-        self.server = ApiServer(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.server = ApiServer(loop)
         self.server.program, self.server.finalizers = story.program, list(story.finalizers)
         for number in range(story.nodes):
             raw = node(f"n{number}", H100)
@@ -63,10 +68,18 @@ class World:
         faults(self)
         for second, deed in self.story.deeds:
             loop.call_at(second, deed, self)
-        await asyncio.sleep(self.story.until)
+        await self._until_still()
         for process in self.processes:
             process.kill()
             await process.ended()
+
+    async def _until_still(self) -> None:
+        """Waits until the story's end, or until nothing has been due for a while in which every repeated look came twice."""
+        loop, still = self.server.loop, 0.0
+        while still < STILL and (left := self.story.until - loop.time()) > 0:
+            await asyncio.sleep(min(left, LOOK))
+            rests = not loop.calls_to_come() and all(process.rests() for process in self.processes)
+            still = still + LOOK if rests else 0.0
 
     # What users do
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from tests.parts import PARTS, Outcome, Part, run, summary
 
@@ -26,6 +29,15 @@ def test_a_part_that_fails_is_named_and_the_others_run_to_their_end(tmp_path: Pa
     lines = summary(outcomes, 61.5)
     assert ["test_bad.py::test_three" in line for line in lines if line.startswith("FAILED ")] == [True]
     assert lines[-1].strip("= ") == "1 failed, 3 passed in 61.50s (0:01:01)"
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_the_others_wait_for_a_part_that_is_ahead(tmp_path: Path, ahead: bool) -> None:
+    done = tmp_path / "done"
+    first = f"import pathlib, time\ndef test_it(): time.sleep(3); pathlib.Path({str(done)!r}).touch()\n"
+    second = f"import pathlib\ndef test_it(): assert pathlib.Path({str(done)!r}).exists()\n"
+    parts = [replace(part("first", tmp_path, first), ahead=ahead), part("second", tmp_path, second)]
+    assert [outcome.status for outcome in run(parts)] == [0, 0 if ahead else 1]
 
 
 def test_a_part_that_dies_fails_with_its_last_words(tmp_path: Path) -> None:

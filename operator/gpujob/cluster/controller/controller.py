@@ -63,7 +63,7 @@ class Reconciler:
         try:
             while True:
                 try:
-                    async with asyncio.timeout(self._seconds_to_next()):
+                    async with asyncio.timeout(self.seconds_to_next()):
                         await cache.changed.wait()
                     await asyncio.sleep(self.work.timings.gather)
                 except TimeoutError:
@@ -115,7 +115,8 @@ class Reconciler:
         dirty, self.work.dirty = self.work.dirty | due, set()
         return sorted(dirty)
 
-    def _seconds_to_next(self) -> float | None:
+    def seconds_to_next(self) -> float | None:
+        """Seconds until a round without a change; None while nothing is due."""
         if not self._led:
             return 1.0
         first = self.work.due.first()

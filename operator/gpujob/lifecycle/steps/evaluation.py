@@ -45,8 +45,9 @@ class Evaluation:
         return made if made and made.uid == child.uid and self.job.status.get("jobName") != child.name else None
 
     def see(self, **changes: Any) -> None:
-        """Changes sightings, by name."""
-        self.sightings = replace(self.sightings, **changes)
+        """Changes sightings, by name; most evaluations see what the one before saw."""
+        if any(getattr(self.sightings, name) != value for name, value in changes.items()):
+            self.sightings = replace(self.sightings, **changes)
 
     def requeue(self, seconds: float) -> None:
         """Reconciles again after this number of seconds at the latest; a time in the past has no effect."""
