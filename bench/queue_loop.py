@@ -243,7 +243,7 @@ def scrape(count: int) -> float:
     operator = SimpleNamespace(
         crds=SimpleNamespace(counts=dict),
         reconciler=loop.reconciler, leadership=SimpleNamespace(is_leader=lambda: True), cache=loop.cache,
-        health=SimpleNamespace(last_byte={}, relists=Counter(), malformed=Counter(), age=lambda kind, now: 0.0),
+        health=SimpleNamespace(last_byte={}, relists=Counter(), malformed=Counter(), refused={}, age=lambda kind, now: 0.0),
         scraper=SimpleNamespace(results=Counter()),
     )  # fmt: skip
     client = SimpleNamespace(requests={})

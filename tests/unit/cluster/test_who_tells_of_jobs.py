@@ -29,7 +29,7 @@ def a_desk(telemetry: Any = None) -> Any:
         outage=OutageGate(lambda: 0.0),
         tally=ControllerCounters(),
         telemetry=telemetry or {},
-        dollars_told={},
+        counted_dollars={},
         wall=lambda: datetime.now(UTC),
     )
 
@@ -40,7 +40,13 @@ def look(*jobs: Any, leader: bool = True, telemetry: Any = None, work: Any = Non
 
 
 def begun(
-    jobs: Iterable[Any], *, leader: bool = True, telemetry: Any = None, work: Any = None
+    jobs: Iterable[Any],
+    *,
+    leader: bool = True,
+    telemetry: Any = None,
+    work: Any = None,
+    unread: Iterable[str] = (),
+    refused: Iterable[str] = (),
 ) -> Callable[[], Snapshot]:
     """The same as the loop leaves it: what is said of jobs is still to be computed."""
     work = work or a_desk(telemetry)
@@ -50,12 +56,16 @@ def begun(
             complete=False,
             malformed=Counter(),
             refusals=Counter(),
-            unread={},
+            unread=dict.fromkeys(unread, "403"),
             kinds={"pods": SimpleNamespace(key="pods")},
         ),
         leadership=SimpleNamespace(is_leader=lambda: leader),
         health=SimpleNamespace(
-            last_byte={"pods": 1.0}, age=lambda *_: 2.0, relists=Counter(), malformed=Counter(nodes=3)
+            last_byte={"pods": 1.0},
+            age=lambda *_: 2.0,
+            relists=Counter(),
+            malformed=Counter(nodes=3),
+            refused=dict.fromkeys(refused, "403"),
         ),
         scraper=SimpleNamespace(results=Counter()),
         crds=SimpleNamespace(counts=dict),
@@ -184,3 +194,12 @@ def test_the_loop_reads_no_job_for_a_scrape_and_what_is_said_is_of_its_moment() 
     seen = finish()
     assert status.reads > 0
     assert [(job.counters, job.rates) for job in seen.ran] == [({"steps": 7.0}, {"steps": 0.5})]
+
+
+@pytest.mark.parametrize(
+    ("unread", "refused", "seen"), [((), (), 0), (["pods"], (), 1), ((), ["pods"], 1), (["pods"], ["pods"], 1)]
+)
+def test_a_kind_that_may_not_be_read_is_a_metric_whether_the_operator_needs_it_or_not(
+    unread: list[str], refused: list[str], seen: int
+) -> None:
+    assert begun((), unread=unread, refused=refused)().unknown == {"pods": seen}

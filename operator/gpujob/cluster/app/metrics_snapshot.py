@@ -63,6 +63,7 @@ def snapshot(operator: Running, index: ClusterIndex, client: ApiClient) -> Calla
     jobs = list(index.jobs.values()) if leader else []
     pools = index.fleet().pools if leader and operator.cache.complete else ()
     kinds = {scope: entry.key for scope, entry in operator.cache.kinds.items()}
+    refused = {kinds[scope] for scope in operator.health.refused}
     watch_age: dict[str, float] = {}
     for scope in operator.health.last_byte:
         watch_age[kinds[scope]] = max(operator.health.age(scope, now), watch_age.get(kinds[scope], 0.0))
@@ -76,7 +77,7 @@ def snapshot(operator: Running, index: ClusterIndex, client: ApiClient) -> Calla
         | _by_kind(
             kinds, operator.health.malformed + operator.cache.malformed + operator.cache.refusals + index.set_aside
         ),
-        unknown={kind: int(kind in operator.cache.unread) for kind in watch_age},
+        unknown={kind: int(kind in operator.cache.unread or kind in refused) for kind in watch_age},
         crd_fields_missing=operator.crds.counts(),
         unanswered=operator.reconciler.work.outage.seconds(),
         requests=dict(client.requests),
