@@ -34,12 +34,23 @@ CONTROL_PLANE = (
 NODE = (_COMMAND + "kubelet", _COMMAND + "kube-proxy")
 HELM_3 = ("helm.sh/helm/v3/cmd/helm",)
 KIND = ("sigs.k8s.io/kind",)
+RELEASE_MODULE = MODULE.parents[2] / "contract" / "programs"
+RELEASE_TOOLS = (
+    "sigs.k8s.io/krew/cmd/krew",
+    "sigs.k8s.io/krew/cmd/validate-krew-manifest",
+    "github.com/operator-framework/api/cmd/operator-verify",
+    "github.com/rhysd/actionlint/cmd/actionlint",
+    "./registry",
+    "./vex",
+)
+"""What reads the files of a release, and a registry that they are pushed to."""
 GROUPS = {
     "control-plane": (CONTROL_PLANE, MODULE),
     "clients": (CLIENTS, MODULE),
     "node": (NODE, MODULE),
     "kind": (KIND, MODULE),
     "helm-3": (HELM_3, HELM_3_MODULE),
+    "release": (RELEASE_TOOLS, RELEASE_MODULE),
 }
 """Packages by what they are for, each with the module that pins their versions."""
 _RENAMED = {"server": "etcd"}

@@ -26,7 +26,7 @@ def mirrored(image: str, mirrors: Sequence[Mirror]) -> str:
     """
     if not mirrors or not image:
         return image
-    full = _with_registry(image)
+    full = with_registry(image)
     fitting = [mirror for mirror in mirrors if _is_below(full, mirror.source)]
     if not fitting:
         return image
@@ -39,7 +39,7 @@ def is_registry(part: str) -> bool:
     return "." in part or ":" in part or part == "localhost"
 
 
-def _with_registry(image: str) -> str:
+def with_registry(image: str) -> str:
     """A reference with its registry: docker.io where it names none."""
     first, slash, rest = image.partition("/")
     if not slash or not is_registry(first):

@@ -29,6 +29,8 @@ class Request:
     sections: tuple[str, ...] = ()
     price: tuple[str, ...] = ()
     image_mirror: tuple[str, ...] = ()
+    registry_ca: str | None = None
+    runtimes: tuple[str, ...] = ()
     operator_namespace: str = ""
     every: str = ""
     once: bool = False

@@ -27,7 +27,7 @@ def catalog_for(request: Request, documents: Sequence[Any]) -> Catalog:
     text = _site_in(documents, request.operator_namespace)
     if not (text or request.price or request.image_mirror):
         return catalog
-    from gpujob.catalog.files.site import CONFIG_MAP, with_mirrors, with_prices, with_site
+    from gpujob.catalog.files.site import CONFIG_MAP, with_prices, with_site
 
     if text:
         before = len(catalog.refused)
@@ -38,13 +38,20 @@ def catalog_for(request: Request, documents: Sequence[Any]) -> Catalog:
         print_notes([sentence for _, sentence in catalog.refused[before:]], f"row of {CONFIG_MAP} left out")
     told = len(catalog.refused)
     catalog = with_prices(catalog, _pairs("--price", "NAME=DOLLARS", request.price))
-    mirrors = [
-        {"from": source, "to": target} for source, target in _pairs("--image-mirror", "FROM=TO", request.image_mirror)
-    ]
-    catalog = with_mirrors(catalog, "--image-mirror", mirrors)
     if len(catalog.refused) > told:
         raise BadInput("\n".join(sentence for _, sentence in catalog.refused[told:]))
-    return catalog
+    return with_mirrors_of(request, catalog)
+
+
+def with_mirrors_of(request: Request, catalog: Catalog) -> Catalog:
+    """The catalog with the mirrors of --image-mirror; a wrong one is BadInput."""
+    from gpujob.catalog.files.site import with_mirrors
+
+    pairs = _pairs("--image-mirror", "FROM=TO", request.image_mirror)
+    found = with_mirrors(catalog, "--image-mirror", [{"from": source, "to": target} for source, target in pairs])
+    if len(found.refused) > len(catalog.refused):
+        raise BadInput("\n".join(sentence for _, sentence in found.refused[len(catalog.refused) :]))
+    return found
 
 
 def note_prices_of_nothing(catalog: Catalog, pools: Iterable[Pool]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.input.request import Request
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from gpujob.catalog.images.mirrors import Mirror
     from gpujob.cli.planning.planner import Plan
     from gpujob.schedule.waiting import Waiting
+
+NOT_ALL_PINNED: Final = 5
 
 
 def plan(request: Request) -> int:
@@ -131,6 +133,38 @@ def catalog(request: Request) -> int:
     else:
         _print(known.documents(rows, list(request.sections)), request)
     return 0
+
+
+def pin(request: Request) -> int:
+    """Write GPURuntimes that fix the catalog's images by digest, as the registries of your network have them now.
+
+    Exit code: 0 all have a digest, 5 some have none, with the reasons on stderr; 2 bad input. Logins are those of `docker login`.
+    """
+    import os
+
+    from gpujob.cli.input import sources
+    from gpujob.cli.input.site import with_mirrors_of
+    from gpujob.cli.printing import say
+    from gpujob.cli.registry.client import Client
+    from gpujob.cli.registry.credentials import read_logins
+    from gpujob.cli.registry.pins import chosen
+    from gpujob.cli.registry.pins import pin as pinned
+
+    catalog = with_mirrors_of(request, sources.read_catalog(request.catalog))
+    rows = chosen(catalog.runtimes, request.runtimes)
+    client = Client(read_logins(os.environ), request.registry_ca)
+    found = pinned(rows, catalog.mirrors, client.seen)
+    if found.runtimes and request.output == "json":
+        _print({"apiVersion": "v1", "kind": "List", "items": list(found.runtimes)}, request)
+    elif found.runtimes:
+        from gpujob.cli.printing import print_yaml
+
+        print_yaml(*found.runtimes)
+    for sentence in found.notes:
+        say(f"note: {sentence}")
+    for sentence in found.failures:
+        say(f"without a digest: {sentence}")
+    return NOT_ALL_PINNED if found.failures else 0
 
 
 def capture(request: Request) -> int:

@@ -7,7 +7,20 @@ from typing import Any, Final
 
 from gpujob.cli.input.options import HELP, Option, Verb, overview, parser_of, values_of, verb_of
 from gpujob.cli.input.request import TABLES, Request
-from gpujob.cli.verbs.commands import capture, catalog, cost, doctor, explain, logs, plan, pools, render, top, wait
+from gpujob.cli.verbs.commands import (
+    capture,
+    catalog,
+    cost,
+    doctor,
+    explain,
+    logs,
+    pin,
+    plan,
+    pools,
+    render,
+    top,
+    wait,
+)
 from gpujob.values.errors import BadInput
 from gpujob.values.names import NO_NAMESPACE, is_namespace
 from gpujob.values.untrusted import one_line
@@ -76,6 +89,10 @@ SECTIONS: Final = Option(
     metavar="SECTION",
     repeated=True,
 )
+RUNTIMES: Final = Option(("runtimes",), "Runtimes of the catalog; all when absent.", metavar="RUNTIME", repeated=True)
+REGISTRY_CA: Final = Option(
+    ("--registry-ca",), "Certificates in PEM that registries are trusted by, besides the system's.", metavar="FILE"
+)
 REDACTED: Final = Option(("--cluster",), "Redact this description instead of a live cluster.", metavar="FILE")
 WORLD: Final = (CLUSTER, CATALOG, PRICE, IMAGE_MIRROR, OPERATOR_NAMESPACE)
 """What a plan is made of besides the job."""
@@ -93,6 +110,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "wait": Verb(wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, *ACCOUNT)),
     "cost": Verb(cost, (BY, SINCE, SUMS, SPENT_IN, *ACCOUNT, NO_COLOR)),
     "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
+    "catalog pin": Verb(pin, (RUNTIMES, CATALOG, IMAGE_MIRROR, REGISTRY_CA, OBJECTS)),
     "capture": Verb(capture, (WRITTEN, REDACTED, OPERATOR_NAMESPACE, *ACCOUNT)),
 }
 
@@ -103,6 +121,8 @@ def run_verb(arguments: list[str], program: str) -> int:
         print(overview(VERBS, program, ABOUT))
         return 0
     word, *rest = arguments
+    if rest and f"{word} {rest[0]}" in VERBS:
+        word, rest = f"{word} {rest[0]}", rest[1:]
     verb, name = verb_of(VERBS, word, program), f"{program} {word}"
     if HELP.intersection(rest):
         print(parser_of(verb, name).format_help(), end="")
