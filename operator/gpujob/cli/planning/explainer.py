@@ -17,18 +17,7 @@ from gpujob.cli.planning.holders import Holdings
 from gpujob.cli.planning.planner import Plan, document, informed, profiles_of, with_holders
 from gpujob.lifecycle.timings import Timings
 from gpujob.placement.report.why_not import best_losers, why_not
-            own = replace(
-                own,
-                demand=waits.timely(own.demand, created, status, now),
-                runs_for=seconds_to_run(deadline, status, now),
-            )
-            if waits.read_time(created) is not None:
-                left = waits.hold_left(created, status, now, Timings().hold)
-                own = replace(own, reserves_until=now + timedelta(seconds=left))
-    before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
-    cycle = SchedulingCycle(known, all_reasons=True)
-    placings = [placing for placing in cycle.run([own, *before], fleet, now or ALWAYS) if placing is not None]
-    decision = next(placing for placing in placings if placing.job.uid == own.uid).decision
+from gpujob.schedule.queue import ALWAYS, SchedulingCycle
 from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 from gpujob.status.attempts.cost import seconds_to_run
