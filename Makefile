@@ -120,6 +120,7 @@ verify: .venv/ready ## Fails when a generated file differs from its source.
 binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their Go modules into the user's cache (about 12 minutes once).
 	@$(CLUSTER) build
 	@$(CLUSTER) build helm-3
+	@$(CLUSTER) build release
 
 .PHONY: torch
 torch: .venv/ready ## Builds a PyTorch that runs on the CPU into the user's cache, for tests that import it or make an image of it.
@@ -157,6 +158,7 @@ lock: .venv/ready ## Locks the dependencies with hashes, into requirements/.
 	$(UV) export --quiet --format requirements-txt --no-header --no-annotate --only-group build -o requirements/build.txt >/dev/null
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(TORCH_WITHOUT:%=--no-emit-package %) requirements/torch.in -o requirements/torch.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate requirements/docs.in -o requirements/docs.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate requirements/release.in -o requirements/release.txt
 
 .docs/venv/ready: requirements/docs.txt .venv/ready
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .docs/venv
@@ -168,6 +170,54 @@ docs: .docs/venv/ready ## Builds the documentation site into .docs/site; a link 
 	@$(RUN) site/stage.py .docs/pages
 	@NO_MKDOCS_2_WARNING=1 .docs/venv/bin/mkdocs build --strict --quiet --config-file site/mkdocs.yml
 
+IMAGE ?= registry.example.com/gpujob-operator@sha256:0000000000000000000000000000000000000000000000000000000000000000
+HELM ?= helm
+ADDRESS ?= https://gpujob.dev/releases
+
+.PHONY: chart
+chart: .venv/ready ## Packs the chart with Artifact Hub's annotations and the image of IMAGE=REPOSITORY@DIGEST into dist/.
+	@mkdir -p dist
+	@$(RUN) -m release chart dist/chart/gpujob-operator --image $(IMAGE)
+	@$(HELM) package --destination dist dist/chart/gpujob-operator
+
+.PHONY: bundle
+bundle: .venv/ready ## Makes the bundle for the Operator Lifecycle Manager in dist/bundle, from the chart.
+	@mkdir -p dist
+	@$(RUN) -m release bundle dist/bundle --image $(IMAGE) --helm $(HELM)
+
+.PHONY: vex
+vex: .venv/ready ## Writes the OpenVEX document of the image to dist/gpujob-operator.openvex.json.
+	@mkdir -p dist
+	@$(RUN) -m release vex dist/gpujob-operator.openvex.json --image $(IMAGE)
+
+.release/venv/ready: requirements/cli.txt requirements/release.txt requirements/build.txt .venv/ready
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .release/venv
+	@$(UV) pip sync --quiet --require-hashes --python .release/venv/bin/python requirements/cli.txt requirements/release.txt
+	@touch $@
+
+.PHONY: plugin
+plugin: .release/venv/ready ## Packs the command line for krew into dist/: a program for this machine, with Python in it.
+	@mkdir -p dist
+	@PYTHONPATH=$(CURDIR):$(CURDIR)/operator .release/venv/bin/python -m release plugin dist
+
+.PHONY: krew
+krew: .venv/ready ## Writes krew's manifest of all archives in dist/ to dist/gpujob.yaml; ADDRESS= says where they are published.
+	@$(RUN) -m release krew dist/gpujob.yaml --address $(ADDRESS) dist/kubectl-gpujob-*.tar.gz
+
+.PHONY: package
+package: .venv/ready ## Builds the Python package, as source and as wheel, into dist/.
+	@mkdir -p dist
+	@$(RUN) -m hatchling build --directory dist >/dev/null
+
+.PHONY: publish-package
+publish-package: ## Publishes the Python package of dist/ to PyPI by the identity of the workflow that runs it.
+	@$(UV) publish --trusted-publishing always dist/gpujob_operator-*.whl dist/gpujob_operator-*.tar.gz
+
+.PHONY: notes
+notes: .venv/ready ## Writes the changes of this version to dist/notes.md.
+	@mkdir -p dist
+	@$(RUN) -m release notes dist/notes.md
+
 .PHONY: clean
 clean: ## Removes the virtual environments and caches of this folder.
-	rm -rf .venv .uv .mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .uv .docs .release .mutants dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -62,6 +62,10 @@ class Registry:
         index = {"schemaVersion": 2, "mediaType": f"{OCI}.index.v1+json", "manifests": entries}
         return self._manifest(repository, tag, index)
 
+    def has(self, repository: str, digest: str) -> bool:
+        """Whether a manifest of this digest is there."""
+        return _digest(self._call("GET", f"{repository}/manifests/{digest}", repository)[1]) == digest
+
     def _manifest(self, repository: str, tag: str, manifest: dict[str, Any]) -> str:
         body = json.dumps(manifest).encode()
         self._call("PUT", f"{repository}/manifests/{tag}", repository, body, manifest["mediaType"])
@@ -149,12 +153,12 @@ def _tokens(folder: Path) -> Iterator[str]:
             self._answer(asked, known=known, wrong=not known)
 
         def _answer(self, asked: dict[str, list[str]], *, known: bool, wrong: bool) -> None:
-            kind, name, actions = (
-                asked["scope"][0].rsplit(":", 2)[0].partition(":")[0],
-                asked["scope"][0].split(":")[1],
-                ["pull"],
-            )
-            granted = [{"type": kind, "name": name, "actions": actions}] if known or name.startswith("open/") else []
+            granted = []
+            for scope in asked.get("scope", []):
+                kind, name, actions = scope.split(":")
+                # Who is known may pull and push, others may pull what is open.
+                allowed = actions.split(",") if known else ["pull"] if name.startswith("open/") else []
+                granted.append({"type": kind, "name": name, "actions": allowed})
             self.send_response(401 if wrong else 200)
             self.end_headers()
             self.wfile.write(b"{}" if wrong else json.dumps({"token": _token(folder, granted)}).encode())

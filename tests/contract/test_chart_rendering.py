@@ -116,11 +116,16 @@ SAMPLES: dict[str, dict[str, Any]] = {
 
 
 @functools.cache
+def client_program(name: str) -> str:
+    """helm or kubectl of the test cluster's programs; else the one of the PATH; else it is built."""
+    ours = [folder(packages) / name for packages in (CONTROL_PLANE, CLIENTS)]
+    found = next((str(path) for path in ours if path.exists()), None) or shutil.which(name)
+    return found or str(build(CLIENTS) / name)
+
+
 def helm_program() -> str:
-    """The helm of the test cluster's programs; else the one of the PATH; else it is built."""
-    ours = [folder(packages) / "helm" for packages in (CONTROL_PLANE, CLIENTS)]
-    found = next((str(path) for path in ours if path.exists()), None) or shutil.which("helm")
-    return found or str(build(CLIENTS) / "helm")
+    """Helm of version 4."""
+    return client_program("helm")
 
 
 def helm(*arguments: str, values: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:

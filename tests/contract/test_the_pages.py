@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROO
 LINKING = [
     path
     for path in sorted(ROOT.rglob("*.md"))
-    if not {"node_modules", ".venv", ".uv", ".docs"} & {*path.relative_to(ROOT).parts}
+    if not {"node_modules", ".venv", ".uv", ".docs", ".release", "dist"} & {*path.relative_to(ROOT).parts}
 ]
 
 

@@ -1,0 +1,224 @@
+"""The archive for krew: krew installs it, kubectl runs it without the project's Python, and it decides as the checkout does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpujob import __version__
+from release.plugin import Archive, manifest, packed, read_archive
+from tests.contract.test_chart_rendering import client_program
+from tests.e2e.cluster.binaries import RELEASE_MODULE, RELEASE_TOOLS, build, cache
+from tests.e2e.cluster.locks import locked
+from tests.e2e.cluster.state import REPOSITORY
+
+JOB = REPOSITORY / "examples" / "01-hello-gpu.yaml"
+CLUSTER = REPOSITORY / "examples" / "clusters" / "mixed.yaml"
+
+
+def sources() -> str:
+    """A hash of what the archive is made of."""
+    found = hashlib.sha256()
+    files = [
+        path for path in (REPOSITORY / "operator").rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    ]
+    made_by = [REPOSITORY / "release" / name for name in ("plugin.py", "plugin_entry.py")]
+    locked_by = [REPOSITORY / "requirements" / name for name in ("cli.txt", "release.txt")]
+    for path in sorted([*files, *made_by, *locked_by, REPOSITORY / "LICENSE"]):
+        found.update(f"{path.relative_to(REPOSITORY)} {sys.version}".encode() + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+@pytest.fixture(scope="module")
+def archive() -> Path:
+    """What `make plugin` packs; of equal sources once, for it takes a minute."""
+    folder = cache() / f"plugin-{sources()}"
+    with locked(cache() / "plugin.lock"):
+        if not folder.exists():
+            for path in (REPOSITORY / "dist").glob("kubectl-gpujob-*.tar.gz"):
+                path.unlink()
+            done = subprocess.run(
+                ["make", "--no-print-directory", "plugin"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr[-4000:]
+            (made,) = (REPOSITORY / "dist").glob("kubectl-gpujob-*.tar.gz")
+            unfinished = folder.with_suffix(".unfinished")
+            unfinished.mkdir(exist_ok=True)
+            made.rename(unfinished / made.name)
+            unfinished.rename(folder)
+    (found,) = folder.glob("*.tar.gz")
+    return found
+
+
+@pytest.fixture(scope="module")
+def written(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The manifest as `make krew` writes it."""
+    path = tmp_path_factory.mktemp("krew") / "gpujob.yaml"
+    command = [
+        sys.executable,
+        "-m",
+        "release",
+        "krew",
+        str(path),
+        "--address",
+        "https://releases.example.com/v1",
+        str(archive),
+    ]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
+    return path
+
+
+@pytest.fixture(scope="module")
+def home(archive: Path, written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home folder where krew has installed the plugin."""
+    home = tmp_path_factory.mktemp("home")
+    environment = {"HOME": str(home), "KREW_ROOT": str(home / ".krew"), "PATH": "/usr/bin:/bin"}
+    command = [
+        build(RELEASE_TOOLS, RELEASE_MODULE) / "krew",
+        "install",
+        f"--manifest={written}",
+        f"--archive={archive}",
+    ]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Installed plugin: gpujob" in done.stderr
+    return home
+
+
+def kubectl(home: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """kubectl with the plugin on its PATH and nothing of this checkout."""
+    environment = {"HOME": str(home), "PATH": f"{home}/.krew/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+    return subprocess.run(
+        [client_program("kubectl"), *map(str, words)],
+        env=environment,
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def here(*words: str | Path) -> str:
+    program = Path(sys.executable).parent / "kubectl-gpujob"
+    return subprocess.run(
+        [program, *map(str, words)], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--version",),
+        ("plan", "-f", JOB, "--cluster", CLUSTER),
+        ("plan", "-f", JOB, "--cluster", CLUSTER, "-o", "json"),
+        ("render", "-f", JOB, "--cluster", CLUSTER),
+        ("pools", "--cluster", CLUSTER),
+        ("catalog", "-o", "json"),
+        ("capture", "--cluster", CLUSTER),
+        ("catalog", "pin", "--help"),
+        ("doctor", "--help"),
+    ],
+    ids=lambda words: " ".join(str(getattr(word, "name", word)) for word in words),
+)
+def test_the_installed_plugin_answers_as_the_checkout(home: Path, words: tuple[str | Path, ...]) -> None:
+    done = kubectl(home, "gpujob", *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == here(*words)
+
+
+def test_it_asks_the_cluster_of_a_kubeconfig(home: Path) -> None:
+    done = kubectl(home, "gpujob", "pools", "--kubeconfig", "none.yaml")
+    assert done.returncode == 2
+    assert "none.yaml" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_kubectl_lists_it(home: Path) -> None:
+    assert str(home / ".krew" / "bin" / "kubectl-gpujob") in kubectl(home, "plugin", "list").stdout
+
+
+def test_krew_uninstalls_it_whole(home: Path, archive: Path, written: Path) -> None:
+    with tarfile.open(archive) as packed_files:
+        names = {each.name for each in packed_files.getmembers()}
+    assert {"kubectl-gpujob", "LICENSE"} <= names
+    assert {name.split("/")[1] for name in names if name.startswith("LICENSES/")} >= {
+        "pydantic",
+        "rich",
+        "kubernetes",
+        "pyyaml",
+    }
+    store = home / ".krew" / "store" / "gpujob" / f"v{__version__}"
+    assert (store / "LICENSE").read_bytes() == (REPOSITORY / "LICENSE").read_bytes()
+    assert (home / ".krew" / "bin" / "kubectl-gpujob").resolve() == store / "kubectl-gpujob"
+
+
+def validated(path: Path) -> str:
+    """What krew's index says of a manifest; empty where it is taken."""
+    command = [build(RELEASE_TOOLS, RELEASE_MODULE) / "validate-krew-manifest", "-manifest", path, "-skip-install"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return "" if done.returncode == 0 else done.stderr
+
+
+def test_krews_index_takes_the_manifest(written: Path, archive: Path) -> None:
+    assert validated(written) == ""
+    (platform,) = yaml.safe_load(written.read_text())["spec"]["platforms"]
+    assert platform["uri"] == f"https://releases.example.com/v1/{archive.name}"
+    assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [("version", "0.1.0"), ("shortDescription", ""), ("platforms", []), ("version", None)],
+)
+def test_krews_index_refuses_what_is_wrong(written: Path, tmp_path: Path, member: str, value: Any) -> None:
+    made = yaml.safe_load(written.read_text())
+    made["spec"][member] = value
+    (tmp_path / "gpujob.yaml").write_text(yaml.safe_dump(made))
+    assert validated(tmp_path / "gpujob.yaml") != ""
+
+
+def test_a_manifest_has_one_platform_for_each_archive(tmp_path: Path) -> None:
+    names = [f"kubectl-gpujob-v{__version__}-{each}.tar.gz" for each in ("linux-arm64", "darwin-arm64", "linux-amd64")]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    found = [read_archive(tmp_path / name) for name in names]
+    assert found[0] == Archive(names[0], "linux", "arm64", hashlib.sha256(names[0].encode()).hexdigest())
+    made = manifest("9.9.9", "https://x", found)
+    (tmp_path / "gpujob.yaml").write_text(json.dumps(made))
+    assert validated(tmp_path / "gpujob.yaml") == ""
+    assert [each["selector"]["matchLabels"]["os"] for each in made["spec"]["platforms"]] == ["darwin", "linux", "linux"]
+
+
+def test_the_bytes_of_an_archive_depend_on_its_files_alone(tmp_path: Path) -> None:
+    archives = []
+    for folder, moment in (("a", 1), ("b", 10**9)):
+        tree = tmp_path / folder
+        (tree / "lib").mkdir(parents=True)
+        (tree / "lib" / "data").write_text("data")
+        (tree / "program").write_text("#!/bin/sh\n")
+        (tree / "program").chmod(0o755 if folder == "a" else 0o700)
+        (tree / "link").symlink_to("lib/data")
+        os.link(tree / "lib" / "data", tree / "twin")
+        for path in tree.rglob("*"):
+            os.utime(path, (moment, moment), follow_symlinks=False)
+        archives.append(packed(tree))
+    assert archives[0] == archives[1]
+    (tmp_path / "a.tar.gz").write_bytes(archives[0])
+    with tarfile.open(tmp_path / "a.tar.gz") as opened:
+        found = {each.name: (each.type, each.mode) for each in opened.getmembers()}
+    assert found == {
+        "lib/data": (tarfile.REGTYPE, 0o644), "link": (tarfile.SYMTYPE, 0o755),
+        "program": (tarfile.REGTYPE, 0o755), "twin": (tarfile.REGTYPE, 0o644),
+    }  # fmt: skip
