@@ -11,8 +11,8 @@ from tests.e2e.cluster import Cluster, eventually
 
 POLICY = "requester-may-create-pods.gpujob.dev"
 OF_CHILDREN = "children-are-the-operators.gpujob.dev"
-OF_OPERATOR = "the-operator-writes-children-only.gpujob.dev"
-OF_PODS = "pods-of-children-are-confined.gpujob.dev"
+OF_OPERATOR = f"the-operator-writes-children-only.{RELEASE}.gpujob.dev"
+OF_PODS = f"pods-of-children-are-confined.{RELEASE}.gpujob.dev"
 OF_IMAGES = "images-are-allowed.gpujob.dev"
 OF_ACCOUNTS = "accounts-are-allowed.gpujob.dev"
 IMAGE = f"--set=image.repository={REPOSITORY_OF_AN_ADMIN}"

@@ -122,7 +122,10 @@ TOKEN = "the operator's account makes only pods without a token, of the account 
 OF_HOST = (
     "the operator's account mounts nothing of the host but the device files of a GPUPool with deviceMode HostDevices"
 )
-PRIVILEGED = "the operator's account makes privileged containers only for a GPUPool with deviceMode HostDevices"
+PRIVILEGED = (
+    "the operator's account makes containers with allowPrivilegeEscalation: false, and privileged ones only for a GPUPool with "
+    "deviceMode HostDevices"
+)
 JOBS, SERVICES = "/apis/batch/v1/namespaces/{}/jobs", "/api/v1/namespaces/{}/services"
 POOL = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUPool", "metadata": {"name": "stolen"},
         "spec": {"nodeSelector": {"matchLabels": {"a": "b"}}}}  # fmt: skip

@@ -19,9 +19,11 @@ NAMESPACE = "gpujob-system"
 ACCOUNT = "gpujob-operator"
 
 
-def operator_kubeconfig(api: ApiServer, path: Path, server: str = "") -> Path:
+def operator_kubeconfig(
+    api: ApiServer, path: Path, server: str = "", account: str = ACCOUNT, namespace: str = NAMESPACE
+) -> Path:
     """A kubeconfig with a token of the chart's ServiceAccount; `server` stands in for the cluster's own address."""
-    made = api.kubectl("create", "token", ACCOUNT, "--namespace", NAMESPACE, "--duration", "8h")
+    made = api.kubectl("create", "token", account, "--namespace", namespace, "--duration", "8h")
     assert made.returncode == 0, made.stderr
     shown = api.kubectl("config", "view", "--raw", "--flatten", "--minify", "--output=json").stdout
     config = json.loads(shown)

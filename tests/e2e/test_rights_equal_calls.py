@@ -22,7 +22,8 @@ from tests.e2e.team import Team
 # It reads the log of all calls, so they have to be made.
 pytestmark = [pytest.mark.e2e, pytest.mark.last(1)]
 
-OF_OPERATOR, OF_PODS = "the-operator-writes-children-only.gpujob.dev", "pods-of-children-are-confined.gpujob.dev"
+OF_OPERATOR = "the-operator-writes-children-only.gpujob-operator.gpujob.dev"
+OF_PODS = "pods-of-children-are-confined.gpujob-operator.gpujob.dev"
 OF_METRICS = {
     ("create", "authentication.k8s.io", "tokenreviews"), ("create", "authorization.k8s.io", "subjectaccessreviews"),
 }  # fmt: skip

@@ -8,12 +8,14 @@ import os
 import yaml
 
 OPERATOR = "system:serviceaccount:gpujob-system:gpujob-operator"
+SECOND = "system:serviceaccount:gpujob-second:second-gpujob-operator"
+"""The account of the second release of test_two_releases."""
 
 
 def audited_users() -> list[str]:
-    """Whose requests are logged: CLUSTER_AUDIT_USERS (separated by commas), or the operator of the chart's defaults."""
+    """Whose requests are logged: CLUSTER_AUDIT_USERS (separated by commas), or the operators of the chart."""
     named = os.environ.get("CLUSTER_AUDIT_USERS", "")
-    return [user.strip() for user in named.split(",") if user.strip()] or [OPERATOR]
+    return [user.strip() for user in named.split(",") if user.strip()] or [OPERATOR, SECOND]
 
 
 def policy(users: list[str]) -> str:
