@@ -52,8 +52,8 @@ class ApiServer:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._proxy, self._port = _proxy(cluster)
-        self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        self._proxy, self.port = _proxy(cluster)
+        self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
 
     def close(self) -> None:
         """Ends the proxy."""
