@@ -118,9 +118,13 @@ def test_a_gang_meets_at_the_full_name_of_pod_0_in_the_order_of_their_index() ->
     assert (found["MASTER_ADDR"], found["MASTER_PORT"], found["NODE_RANK"]) == (master, "29500", INDEX)
 
 
-def test_a_single_pod_meets_itself() -> None:
-    found = variables(job_of(gpusPerNode=8), choice_of(H100, "n", gpus=8))
-    assert found["PET_MASTER_ADDR"] == found["MASTER_ADDR"] == "127.0.0.1"
+@pytest.mark.parametrize(("gpus", "pool"), [(1, H100), (8, H100), (1, MI300X), (8, MI300X)])
+def test_a_single_pod_meets_itself_by_torchruns_own_defaults(gpus: int, pool: Any) -> None:
+    found = variables(job_of(gpusPerNode=gpus), choice_of(pool, "n", gpus=gpus))
+    of_torchrun = {name: value for name, value in found.items() if name.startswith("PET_")}
+    assert of_torchrun == {"PET_NNODES": "1", "PET_NPROC_PER_NODE": str(gpus), "PET_MASTER_PORT": "29500"}
+    others = {name: found[name] for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")}
+    assert others == {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "NODE_RANK": "0"}
 
 
 def test_one_process_for_each_pod_gets_its_rank() -> None:

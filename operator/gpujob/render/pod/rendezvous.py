@@ -30,14 +30,23 @@ def master_address(attempt: Attempt) -> str:
 
 
 def for_torchrun(attempt: Attempt) -> list[Manifest]:
-    """The variables of torchrun, which are reserved for the operator."""
-    return [
+    """The variables of torchrun, which are reserved for the operator.
+
+    A single pod gets none that repeats torchrun's own default (rank 0, static, 127.0.0.1): the API server compares every variable
+    of a pod at each write of the pod and of its Job. Without a port torchrun would take c10d for a single node (since 2.15).
+    """
+    of_any: list[Manifest] = [
         {"name": "PET_NNODES", "value": str(attempt.nodes)},
         {"name": "PET_NPROC_PER_NODE", "value": str(attempt.gpus)},
+        {"name": "PET_MASTER_PORT", "value": str(attempt.port)},
+    ]
+    if not attempt.gang:
+        return of_any
+    return [
+        *of_any,
         _index("PET_NODE_RANK"),
         {"name": "PET_RDZV_BACKEND", "value": "static"},
         {"name": "PET_MASTER_ADDR", "value": master_address(attempt)},
-        {"name": "PET_MASTER_PORT", "value": str(attempt.port)},
     ]
 
 
@@ -51,7 +60,7 @@ def for_other_programs(attempt: Attempt) -> list[Manifest]:
     variables: list[Manifest] = [
         {"name": "MASTER_ADDR", "value": master_address(attempt)},
         {"name": "MASTER_PORT", "value": str(attempt.port)},
-        _index("NODE_RANK"),
+        _index("NODE_RANK") if attempt.gang else {"name": "NODE_RANK", "value": "0"},
     ]
     if attempt.gang and attempt.gpus == 1:
         variables += [
