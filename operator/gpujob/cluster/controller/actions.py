@@ -105,8 +105,8 @@ class JobActions:
         # A job that is gone by now leaves nothing behind.
         if (memory := self._work.memory.get(job.uid)) is not None:
             self._work.succeeded(job.uid)
-            child = read_child(raw)
-            memory.made = Made(child.uid, job.generation, self._work.clock(), Hint(hint)) if created else None
+            uid = str(table(raw, "metadata").get("uid", ""))
+            memory.made = Made(uid, job.generation, self._work.clock(), Hint(hint)) if created else None
         if created:
             self._work.tally.placing.observe(self._work.clock() - began)
             waited = (self._work.wall() - asked).total_seconds() if (asked := waits.read_time(job.created)) else 0.0

@@ -19,7 +19,7 @@ from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
 from gpujob.placement.filters.job_validation import job_problems
 from gpujob.placement.filters.selection import FilterSelection
-from gpujob.placement.images.selection import ImageSelector
+from gpujob.placement.images.selection import selector_of
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring import score
 from gpujob.placement.scoring.candidate import Choice
@@ -84,7 +84,7 @@ def _nearest(candidates: Iterable[LazyCandidate], objective: Objective) -> tuple
 
 
 def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Sequence[GangSearch]:
-    asking, rejections = FilterSelection(demand), ImageSelector(demand, catalog)
+    asking, rejections = FilterSelection(demand), selector_of(demand, catalog)
     asked = (GangEvaluator(demand.only(gang), fleet, catalog, asking, rejections) for gang in demand.gangs)
     every: list[GangSearch] = []
     every += (GangSearch(each, every, only) for each in asked)

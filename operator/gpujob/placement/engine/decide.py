@@ -17,7 +17,7 @@ from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
 from gpujob.placement.filters.job_validation import job_problems
 from gpujob.placement.filters.selection import FilterSelection
-from gpujob.placement.images.selection import ImageSelector
+from gpujob.placement.images.selection import selector_of
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring import score
 from gpujob.placement.scoring.candidate import Candidate, Choice, Decision
@@ -43,7 +43,7 @@ def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -
     problems, asking, rejections = (
         job_problems(demand, fleet, catalog),
         FilterSelection(demand),
-        ImageSelector(demand, catalog),
+        selector_of(demand, catalog),
     )
     results: list[Sequence[PoolResult]] = []
     sized: dict[str, list[Sequence[PoolResult]]] = {}

@@ -1,12 +1,13 @@
-"""Why images cannot run one job on a pool, and the warnings about them, for one decision.
+"""Why images cannot run one job on a pool, and the warnings about them.
 
-The findings of the equipment are cached (`compatibility`), the findings of the job are computed once a decision, and both
+The findings of the equipment are cached (`compatibility`), the findings of the job are computed once for equal demands, and both
 together once for all pools of equal equipment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 from typing import NamedTuple
 
 from gpujob.catalog.catalog import Catalog
@@ -41,6 +42,12 @@ class ImageGroup(NamedTuple):
         return self._replace(
             images=[self.images[index] for index in indices], rejections=[self.rejections[index] for index in indices]
         )
+
+
+@lru_cache(maxsize=64)
+def selector_of(demand: Demand, catalog: Catalog) -> ImageSelector:
+    """The selector of a demand: the choice of a placed job, its explanation and equal jobs share what it finds."""
+    return ImageSelector(demand, catalog)
 
 
 class ImageSelector:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gpujob.catalog.devices.throughput import MILLION
@@ -248,7 +248,7 @@ def _as_value_has_it(decision: Decision, cheapest: Candidate) -> tuple[str, str]
     """States that a pool is the cheapest, for a job without an objective and without facts about its work; and what Value would
     choose.
     """
-    fitting = [each for each in decision.candidates if _has_room_as(cheapest, each)]
+    fitting = _of_each_rank(each for each in decision.candidates if _has_room_as(cheapest, each))
     if without_speed(fitting):
         return "cheapest of {} pools with room", ""
     aim = aim_of(Objective.VALUE, fitting, decision.demand)
@@ -257,6 +257,16 @@ def _as_value_has_it(decision: Decision, cheapest: Candidate) -> tuple[str, str]
         return "best value and cheapest of {} pools with room", ""
     price = f" at {Dollars(best.price_per_hour)}" if best.price_per_hour is not None else ""
     return "cheapest of {} pools with room", f"; objective Value would take {best.pool.name}{price}"
+
+
+def _of_each_rank(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The candidates without those that differ from an earlier one in their image only, in nothing that ranks them."""
+    first: dict[tuple[object, ...], Candidate] = {}
+    for each in candidates:
+        # Images with equal warnings share the object that holds them.
+        kind = (each.pool.name, each.gang, id(each.doubts), each.price_per_hour, each.provision, each.suspected)
+        first.setdefault((*kind, each.planned), each)
+    return list(first.values())
 
 
 def _times(one: Candidate, other: Candidate) -> str:
