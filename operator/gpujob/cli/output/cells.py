@@ -99,9 +99,14 @@ def memory_line(candidates: Sequence[Candidate]) -> str:
     return f"{alone}; at most {listed(also)}" if also else alone
 
 
+ABOVE: Final = "the reason above"
+"""In place of a reason that holds for every pool, which the sentence says."""
+
+
 def why(candidate: Candidate, general: Container[Finding]) -> str:
     """The first reason of the candidate itself; problems of the job are above the table."""
-    return next((finding.message for finding in candidate.reasons if finding not in general), "")
+    own = (finding.message for finding in candidate.reasons if finding not in general)
+    return next(own, ABOVE if candidate.reasons else "")
 
 
 def money(micro: int | None) -> str:

@@ -88,9 +88,7 @@ def _details(offer: Offer, general: frozenset[Finding]) -> Iterator[tuple[str, s
     if offer.alike:
         would = "would do too" if best.outcome in (Outcome.CHOSEN, Outcome.FITS) else "would fare alike"
         yield "or", f"{counted(len(offer.alike), 'more image')} {would}"
-    for finding in best.reasons:
-        if finding not in general:
-            yield "why", f"{finding.message} ({finding.reason})"
+    yield from (("why", f"{finding.message} ({finding.reason})") for finding in best.reasons)
     for finding in best.doubts:
         if finding not in general:
             yield "warn", f"{finding.message} ({finding.reason})"
