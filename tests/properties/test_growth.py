@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from builders import ANY_IMAGES, H100, L4, MI300X, Object, demand, gpupool, manifest, node
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from worlds import clusters
 
@@ -142,12 +142,23 @@ def test_a_price_never_worsens_the_verdict(there: list[Object], job: Object) -> 
     assert verdict(wish, priced) >= verdict(wish, there)
 
 
+UNLABELLED = [node("unlabelled", None, devices={"nvidia.com/gpu": "3"})]
+"""A node that an admin must label: jobs that it could run are Misconfigured where they were Impossible."""
+
+
 @settings(max_examples=15)
-@given(some_nodes(most=6), some_nodes(most=2, prefix="more") | added_pools().map(list), jobs())
+@given(
+    some_nodes(most=6),
+    some_nodes(most=2, prefix="more") | added_pools().map(list) | st.just(UNLABELLED),
+    jobs(),
+)
+@example([node("n", L4, 1)], UNLABELLED, {"gpuMemory": "30G"})
+@example([node("n", H100, 4)], UNLABELLED, {"gpusPerNode": 6})
 def test_more_to_choose_from_keeps_a_fix(there: list[Object], more: list[Object], job: Object) -> None:
     wish = demand(**job)
     (few, before), (many, after) = fixed(wish, there), fixed(wish, [*there, *more])
-    if few.verdict is many.verdict is Verdict.IMPOSSIBLE and before is not None:
+    worst = (Verdict.IMPOSSIBLE, Verdict.MISCONFIGURED)
+    if few.verdict in worst and many.verdict in worst and before is not None:
         assert after is not None
         assert len(after.changes) <= len(before.changes)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpujob.fleet.policy.quota_scopes import PodTraits
-from gpujob.fleet.policy.resource_quota import Quotas, quotas_after, refusal
+from gpujob.fleet.policy.resource_quota import Quotas, quotas_after, shortages
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.reservations import Reservation
@@ -35,7 +35,7 @@ class Charges:
         """Charges the whole gang of a reservation, unless the quotas of its namespace leave too little for it."""
         taken = hold.pool.taken(hold.gpus, hold.needs, hold.nodes, demand.new_claims)
         quotas = self.seen(fleet).quotas_for(demand.namespace, demand.priority_class, hold.pool)
-        if refusal(quotas, taken)[0] is not None:
+        if shortages(quotas, taken)[0]:
             return False
         charge = demand.namespace, taken, fleet.pod_traits(demand.priority_class, hold.pool)
         self._all.append(charge)

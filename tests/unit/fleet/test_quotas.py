@@ -11,7 +11,7 @@ from builders import ANY_IMAGES, H100, demand, device_class, fleet, node, resour
 
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.policy.quota_scopes import PodTraits
-from gpujob.fleet.policy.resource_quota import counted_as, quotas_of, read_quota, refusal, taken_by
+from gpujob.fleet.policy.resource_quota import counted_as, quotas_of, read_quota, shortages, taken_by
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import summary
 from gpujob.schedule.queue import place_all
@@ -28,8 +28,8 @@ def quota(name: str = "q", used: dict[str, Any] | None = None, **spec: Any) -> d
 
 
 def said(*raws: dict[str, Any]) -> tuple[str, bool]:
-    finding, never = refusal([read_quota(raw) for raw in raws], NEEDS)
-    return (finding.message if finding else ""), never
+    found, never = shortages([read_quota(raw) for raw in raws], NEEDS)
+    return "; ".join(finding.message for finding in found), never
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,22 @@ def test_a_job_of_one_pod_takes_no_service() -> None:
 def test_a_quota_that_never_fits_is_told_before_one_that_will() -> None:
     waits = quota("a", {"pods": "1"}, hard={"pods": "2"})
     assert said(waits, quota("b", hard={"pods": "1"})) == ("ResourceQuota b: pods needs 2, 1 left of 1", True)
+
+
+def test_every_resource_that_is_short_is_told() -> None:
+    hard = {"pods": "4", "requests.memory": "1Gi", "requests.amd.com/gpu": "8"}
+    told = said(quota("a", hard=hard), quota("b", hard={"requests.amd.com/gpu": "15"}))
+    assert told == (
+        "ResourceQuota a: requests.amd.com/gpu needs 16, 8 left of 8; "
+        f"{said(quota('a', hard={'requests.memory': '1Gi'}))[0]}; "
+        "ResourceQuota b: requests.amd.com/gpu needs 16, 15 left of 15",
+        True,
+    )
+    now = quota("a", {"pods": "4", "requests.amd.com/gpu": "1"}, hard={"pods": "4", "requests.amd.com/gpu": "16"})
+    assert said(now) == (
+        "ResourceQuota a: pods needs 2, 0 left of 4; ResourceQuota a: requests.amd.com/gpu needs 16, 15 left of 16",
+        False,
+    )
 
 
 def term(scope: Any, operator: Any = "Exists", *values: Any) -> dict[str, Any]:
@@ -182,7 +198,7 @@ def test_a_scope_that_nobody_knows_is_a_doubt_and_no_refusal() -> None:
     "raw", [{}, {"spec": []}, {"spec": {"hard": 7}}, {"metadata": None, "status": {"hard": {"widgets": {}}}}]
 )
 def test_a_malformed_quota_limits_nothing(raw: dict[str, Any]) -> None:
-    assert refusal([read_quota(raw)], NEEDS) == (None, False)
+    assert shortages([read_quota(raw)], NEEDS) == ((), False)
 
 
 def test_quotas_are_kept_by_namespace() -> None:
@@ -218,8 +234,7 @@ def test_claims_of_a_class_that_stands_for_a_resource_count_as_the_resource_too(
 )
 def test_what_is_asked_is_never_shown_as_what_is_left(asked: int, hard: str, shown: str) -> None:
     needs = taken_by((), 0, Resources(0, asked, 0, 1), 1)
-    finding, never = refusal([read_quota(quota(hard={"requests.memory": hard}))], needs)
-    assert finding is not None
+    (finding,), never = shortages([read_quota(quota(hard={"requests.memory": hard}))], needs)
     assert never
     assert finding.message == f"ResourceQuota q: requests.memory needs {shown}"
 

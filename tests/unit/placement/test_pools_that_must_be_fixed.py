@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import H100, MI300X, Object, decision, gpupool, node
+from builders import ANY_IMAGES, H100, L4, MI300X, Object, decision, demand, fleet, gpupool, node
 
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.report.summary import summary
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.values.vocabulary import Reason, Verdict
 
 X = {"pool": "x"}
@@ -43,3 +46,31 @@ def test_a_job_goes_on_to_name_its_pool_when_a_node_with_another_driver_joins() 
     assert {finding.reason for candidate in denied.candidates for finding in candidate.reasons} >= {
         Reason.POOL_EXCLUDED
     }
+
+
+UNKNOWN = node("u", None, devices={"nvidia.com/gpu": "8"})
+LABEL_IT = (
+    "pool unknown-nvidia-ondemand must be fixed first: no label or catalog row identifies the devices of nvidia.com/gpu"
+)
+
+
+@pytest.mark.parametrize(
+    ("objects", "spec", "fix"),
+    [
+        ([node("a", L4)], {"gpuMemory": "30G"}, "with spec.gpuMemory 23G instead of 30G it would fit pool l4-ondemand"),
+        ([node("a", L4, 2)], {"gpusPerNode": 4}, "with spec.gpusPerNode 2 instead of 4 it would fit pool l4-ondemand"),
+        ([node("a", L4)], {"gpuMemory": "40G", "gpusPerNode": 8},
+         "with spec.gpuMemory 23G instead of 40G it would fit pool l4-ondemand"),
+        ([], {}, ""),
+    ],
+)  # fmt: skip
+def test_what_an_admin_must_fix_takes_no_fix_of_the_job_away(
+    objects: list[Object], spec: dict[str, Any], fix: str
+) -> None:
+    known = fleet(*objects, UNKNOWN, catalog=ANY_IMAGES)
+    found = with_fix(decide(demand(**spec), known, ANY_IMAGES), known, ANY_IMAGES)
+    assert found.verdict is Verdict.MISCONFIGURED
+    assert (found.fix.message if found.fix else "") == fix
+    said = summary(found)
+    assert said.startswith(LABEL_IT)
+    assert said.endswith(f"; {fix}") or not fix

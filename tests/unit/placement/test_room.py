@@ -252,7 +252,30 @@ def test_nodes_with_a_taint_that_prefers_others_come_last() -> None:
         (
             [node("n", L4, 4, ready=False), node("m", L4, 4, cordoned=True), node("o", L4, 4, cordoned=True)],
             {},
-            ["Cordoned: node m is cordoned", "NotReady: node n is not Ready"],
+            ["Cordoned: node m is cordoned", "Cordoned: node o is cordoned", "NotReady: node n is not Ready"],
+        ),
+        (
+            [*(node(name, L4, 4, cordoned=True) for name in "abcde"), node("n", L4, 4, ready=False)],
+            {"nodes": 2},
+            [
+                "Cordoned: node a is cordoned",
+                "Cordoned: node b is cordoned",
+                "Cordoned: 3 more nodes cannot be used either",
+                "NotReady: node n is not Ready",
+            ],
+        ),
+        (
+            [
+                node("h1", L4, 4, cordoned=True),
+                node("h2", L4, 4, ready=False),
+                node("h3", L4, 4, taints=["sagemaker.amazonaws.com/node-health-status=Unschedulable:NoSchedule"]),
+            ],
+            {"nodes": 3},
+            [
+                "Cordoned: node h1 is cordoned",
+                "NotReady: node h2 is not Ready",
+                "NotReady: node h3 has taint sagemaker.amazonaws.com/node-health-status=Unschedulable:NoSchedule",
+            ],
         ),
         (
             [node("n", L4, 4, allocatable={GPU: "0"})],

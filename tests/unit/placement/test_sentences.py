@@ -427,3 +427,25 @@ def test_the_namespace_whose_ids_reject_a_job_is_named(namespace: str) -> None:
         "securityContext.runAsUser is 1000, and OpenShift's restricted-v2 admits 1000660000 to 1000669999 in namespace "
         f"{namespace}; leave it out"
     ) in [doubt.message for doubt in decided.candidates[0].doubts]
+
+
+def test_a_wait_says_all_that_it_waits_for() -> None:
+    three = [node("h1", H100, cordoned=True), node("h2", H100, ready=False)]
+    found = decision(*three, nodes=2)
+    assert (
+        summary.summary(found)
+        == "fits pool h100-sxm-ondemand, which is busy: node h1 is cordoned; node h2 is not Ready"
+    )
+    assert (
+        summary.in_words(found.candidates[0], found.candidates[0].reasons)
+        == "node h1 is cordoned; node h2 is not Ready"
+    )
+    # What the first reason names already is not said again.
+    one = decision(node("h1", H100), node("h2", H100, ready=False), nodes=2)
+    assert summary.summary(one).endswith(
+        "of 2 nodes: 8 are free over 1 node, at most 8 on one, 8 cannot be used (node h2 is not Ready); 1 node has room"
+    )
+    many = decision(*(node(f"n{number}", H100, cordoned=True) for number in range(40)))
+    assert summary.summary(many).endswith(
+        "node n0 is cordoned; node n1 is cordoned; 38 more nodes cannot be used either"
+    )

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from gpujob.memory.phases import Components
+from gpujob.placement.report.summary import in_words
 from gpujob.placement.scoring.candidate import Candidate, speed_text
 from gpujob.values.finding import Dollars, Finding, Need, Size, counted, listed
 from gpujob.values.quantity import MI
@@ -104,9 +105,9 @@ ABOVE: Final = "the reason above"
 
 
 def why(candidate: Candidate, general: Container[Finding]) -> str:
-    """The first reason of the candidate itself; problems of the job are above the table."""
-    own = (finding.message for finding in candidate.reasons if finding not in general)
-    return next(own, ABOVE if candidate.reasons else "")
+    """The reasons of the candidate itself; problems of the job are above the table."""
+    own = [finding for finding in candidate.reasons if finding not in general]
+    return in_words(candidate, own) or (ABOVE if candidate.reasons else "")
 
 
 def money(micro: int | None) -> str:

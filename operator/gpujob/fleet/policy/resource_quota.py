@@ -169,8 +169,9 @@ def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int], pod: 
     return {**quotas, namespace: tuple(after)}
 
 
-def refusal(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[Finding | None, bool]:
-    """The first quota that does not allow it, and whether it never will (the request exceeds the limit).
+def shortages(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[tuple[Finding, ...], bool]:
+    """Every resource of which quotas do not allow so much, and whether they never will (the request exceeds the limit); then only
+    those that never will.
 
     A quota that cannot be read allows nothing until it is fixed.
     """
@@ -179,7 +180,7 @@ def refusal(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[Finding 
         for name in sorted(quota.unread):
             if needs.get(name, 0) > 0:
                 sentence = "ResourceQuota {}: {} is {}, which is not a quantity; fix the quota"
-                return Finding(Reason.INVALID_SPEC, sentence, (quota.name, name, quota.unread[name])), True
+                return (Finding(Reason.INVALID_SPEC, sentence, (quota.name, name, quota.unread[name])),), True
     short = [
         (needs[name] <= quota.hard[name], quota, name)
         for quota in quotas
@@ -187,13 +188,20 @@ def refusal(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[Finding 
         if needs.get(name, 0) > max(quota.left[name], 0) and needs.get(name, 0) > 0
     ]
     if not short:
-        return None, False
-    fits_when_empty, quota, name = min(short, key=lambda entry: (entry[0], entry[1].name, entry[2]))
+        return (), False
+    fits_when_empty = all(fits for fits, _, _ in short)
+    ordered = sorted(short, key=lambda entry: (entry[0], entry[1].name, entry[2]))
+    return tuple(
+        _short(quota, name, needs[name]) for fits, quota, name in ordered if fits is fits_when_empty
+    ), not fits_when_empty
+
+
+def _short(quota: Quota, name: str, needed: int) -> Finding:
     show = _shown(name)
     asked = Need if show is Size else show
     sentence = "ResourceQuota {}: {} needs {}, {} left of {}"
-    numbers = (quota.name, name, asked(needs[name]), show(max(quota.left[name], 0)), show(quota.hard[name]))
-    return Finding(Reason.QUOTA_EXCEEDED, sentence, numbers), not fits_when_empty
+    numbers = (quota.name, name, asked(needed), show(max(quota.left[name], 0)), show(quota.hard[name]))
+    return Finding(Reason.QUOTA_EXCEEDED, sentence, numbers)
 
 
 def _shown(name: str) -> Any:

@@ -226,7 +226,7 @@ def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -
     largest = max((node.free for node in ready if not node.coming), default=0)
     on = f"on each of {demand.nodes} nodes" if demand.nodes > 1 else "on one node"
     if not ready:
-        yield from _first_of_each_reason(unready)
+        yield from _of_each_node(unready)
         return
     unlinked = out_of_links(demand, pool, ready)
     if unlinked is not None:
@@ -314,6 +314,18 @@ def _unready(demand: Demand, node: PoolNode) -> Finding | None:
         return node.unready
     sentence = "node {} came at {} and offers no GPUs yet; they are waited for until {}"
     return Finding(Reason.WAITING_FOR_DEVICES, sentence, (node.name, arriving.since, arriving.until))
+
+
+def _of_each_node(findings: Sequence[Finding]) -> Iterable[Finding]:
+    """Why each of a gang's nodes cannot be used now, by reason; of many nodes the first ones of each reason and how many more."""
+    alike: dict[Reason, list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault(finding.reason, []).append(finding)
+    for reason, found in alike.items():
+        most = len(found) if len(found) <= _NAMED + 1 else _NAMED
+        yield from found[:most]
+        if len(found) > most:
+            yield Finding(reason, "{} cannot be used either", (counted(len(found) - most, "more node"),))
 
 
 def _first_of_each_reason(findings: Iterable[Finding]) -> Iterable[Finding]:

@@ -125,9 +125,9 @@ class GangSearch:
     def _first_refusal(self, pool: Pool, pool_class: PoolClass) -> Finding | None:
         """What rejects a pool whatever the image. If it makes all equivalent pools infeasible, these are not evaluated."""
         if self.asked.allowance.is_limited:
-            over, forever = self.asked.allowance.refusal_of_gpus(pool)
-            if over is not None and forever:
-                return over
+            over, forever = self.asked.allowance.shortages_of_gpus(pool)
+            if over and forever:
+                return over[0]
         if pool_class in self._accepted:
             return None
         of_rules, shared = self.asked.asking.first_refusal(self.demand, pool, self.fleet)
@@ -208,7 +208,7 @@ class LazyCandidate:
             if self._refusal is not None or not node_fit.may_have_room(search.gang, pool):
                 return None
             allowance = search.asked.allowance
-            if allowance.is_limited and allowance.refusal_of_gpus(pool)[0] is not None:
+            if allowance.is_limited and allowance.shortages_of_gpus(pool)[0]:
                 return None
             trials = (self._try(image, room) for image, room in self._rooms() if room is not None)
             self._fit = next((trial for trial in trials if trial.candidate.outcome is Outcome.FITS), None)

@@ -168,10 +168,8 @@ def _over_quota(allowance: Allowance, pool: Pool, room: NodeFit) -> tuple[Findin
     """What the namespace's quotas do not allow now, and what they never allow."""
     if any(finding.reason not in FIXABLE_REASONS for finding in room.never):
         return (), ()
-    finding, never = allowance.refusal(pool, room.needs)
-    if finding is None:
-        return (), ()
-    return ((), (finding,)) if never else ((finding,), ())
+    found, never = allowance.shortages(pool, room.needs)
+    return ((), found) if never else (found, ())
 
 
 def _unknown_to_the_fleet(demand: Demand, fleet: Fleet, catalog: Catalog) -> Findings:

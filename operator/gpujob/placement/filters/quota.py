@@ -17,7 +17,7 @@ from gpujob.values.vocabulary import Reason
 
 Findings = tuple[Finding, ...]
 
-_NOTHING: Final = (None, False)
+_NOTHING: Final[tuple[Findings, bool]] = ((), False)
 
 
 class Allowance:
@@ -30,16 +30,16 @@ class Allowance:
         self.is_limited = demand.namespace in fleet.quotas
         self._quotas: dict[bool, tuple[Quota, ...]] = {}
         self._unchecked: dict[bool, Findings] = {}
-        self._of_gpus: dict[str, tuple[Finding | None, bool]] = {}
+        self._of_gpus: dict[str, tuple[Findings, bool]] = {}
 
-    def refusal(self, pool: Pool, needs: Resources) -> tuple[Finding | None, bool]:
+    def shortages(self, pool: Pool, needs: Resources) -> tuple[Findings, bool]:
         """The findings for pods with these needs, and whether the quotas never allow them."""
         if not self.is_limited:
             return _NOTHING
         demand = self._demand
         taken = pool.taken(demand.gpus_per_node, needs, demand.nodes, demand.new_claims)
-        finding, never = resource_quota.refusal(self._of(pool), taken)
-        return (finding and self._with_minimum(finding, needs)), never
+        found, never = resource_quota.shortages(self._of(pool), taken)
+        return tuple(self._with_minimum(finding, needs) for finding in found), never
 
     def _with_minimum(self, finding: Finding, needs: Resources) -> Finding:
         """The finding with the LimitRange whose minimum raised what the quota does not allow."""
@@ -52,7 +52,7 @@ class Allowance:
             else finding
         )
 
-    def refusal_of_gpus(self, pool: Pool) -> tuple[Finding | None, bool]:
+    def shortages_of_gpus(self, pool: Pool) -> tuple[Findings, bool]:
         """The findings for the gang's GPUs alone, and whether the quotas never allow them."""
         if not self.is_limited:
             return _NOTHING
@@ -60,7 +60,7 @@ class Allowance:
         counted = pool.counted_as
         if counted not in self._of_gpus:
             gpus = dict.fromkeys(pool.all_counted_as, self._demand.gang.gpus)
-            self._of_gpus[counted] = resource_quota.refusal(self._of(pool), gpus)
+            self._of_gpus[counted] = resource_quota.shortages(self._of(pool), gpus)
         return self._of_gpus[counted]
 
     def unchecked(self, pool: Pool) -> Findings:

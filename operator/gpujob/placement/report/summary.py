@@ -9,8 +9,18 @@ from gpujob.catalog.devices.throughput import MILLION
 from gpujob.fleet.pools.pool import MOST_NODES
 from gpujob.placement.engine.gang_sizing import is_open_ended
 from gpujob.placement.filters.memory import lacking
+from gpujob.placement.report.passed_over import (
+    FAULTY,
+    OF_MODEL,
+    PLANNED,
+    clauses,
+    has_room_as,
+    passed_over,
+    warning_against,
+    warnings_against,
+)
 from gpujob.placement.scoring.candidate import Candidate, Decision, speed_text
-from gpujob.placement.scoring.score import aim_of, objective_used, prefers, rank_of, telling, without_speed, worth
+from gpujob.placement.scoring.score import aim_of, objective_used, rank_of, telling, without_speed, worth
 from gpujob.values.finding import Dollars, Finding, counted, listed
 from gpujob.values.quantity import format_bytes
 from gpujob.values.untrusted import one_line
@@ -33,8 +43,9 @@ def _not_placed(decision: Decision) -> str:
         return "; ".join([*said, decision.fix.message] if decision.fix else said)
     if not decision.candidates:
         return "no node of this cluster offers GPUs that are known; kubectl gpujob pools shows what was found"
-    nearest = _nearest(decision)
-    why = nearest.reasons[0].message if nearest.reasons else ""
+    nearest = decision.candidates[0] if decision.verdict is Verdict.MISCONFIGURED else _nearest(decision)
+    why = in_words(nearest, nearest.reasons)
+    fix = f"; {decision.fix.message}" if decision.fix else decision.hopeless and f"; {decision.hopeless}"
     if decision.verdict is Verdict.WAITING and nearest.reasons[:1] and nearest.reasons[0].reason is Reason.MAY_GROW:
         return f"pool {nearest.pool.name} has too few nodes: {why}"
     room = next((each.pool.name for each in decision.candidates if each.outcome is Outcome.FITS), None)
@@ -44,15 +55,31 @@ def _not_placed(decision: Decision) -> str:
     if decision.verdict is Verdict.WAITING and nearest.pool.problem and nearest.pool.problem.reason is Reason.NOT_READY:
         return f"may fit pool {nearest.pool.name} once its nodes can be used: {why}"
     if decision.verdict is Verdict.WAITING:
-        return _with_clauses(f"fits pool {nearest.pool.name}, which is busy: {why}", clause_of_now(decision))
+        return _with_clauses(f"fits pool {nearest.pool.name}, which is busy: {why}", clause_of_now(decision), fix)
     if decision.verdict is Verdict.MISCONFIGURED:
-        return f"pool {nearest.pool.name} must be fixed first: {why}"
+        return f"pool {nearest.pool.name} must be fixed first: {why}{fix}"
     pools = len({candidate.pool.name for candidate in decision.candidates})
-    fix = f"; {decision.fix.message}" if decision.fix else decision.hopeless and f"; {decision.hopeless}"
     few = f"run it on up to {MOST_NODES} nodes" if _has_untried_nodes(decision) else ""
     if pools == 1:
         return f"the only pool, {nearest.pool.name}, can{'not ' + few if few else ' never run it'}: {why}{fix}"
     return f"none of {pools} pools can {few or 'ever run it'}; nearest is {nearest.pool.name}: {why}{fix}"
+
+
+MOST_REASONS: Final = 4
+"""The most reasons of one pool in a sentence or a table; JSON has all."""
+
+
+def in_words(candidate: Candidate, reasons: Sequence[Finding]) -> str:
+    """The first of a candidate's reasons. Of an unavailable one also what else it waits for, of a rejected one what else the same
+    rule rejects.
+    """
+    said: list[str] = []
+    for finding in reasons:
+        alike = candidate.outcome is Outcome.BUSY or finding.reason is reasons[0].reason
+        if alike and not any(finding.message in earlier for earlier in said):
+            said.append(finding.message)
+    more = [counted(len(said) - MOST_REASONS, "more reason")] if len(said) > MOST_REASONS else []
+    return "; ".join((*said[:MOST_REASONS], *more))
 
 
 def clause_of_now(decision: Decision) -> str:
@@ -87,10 +114,11 @@ def _only_lacks_memory(candidate: Candidate) -> bool:
 
 def _placed(decision: Decision) -> str:
     chosen = decision.candidates[0]
-    passed_over = _passed_over(decision, chosen)
-    healthy = any(c.suspected for c in passed_over)
-    sure, undisturbed = (any(_why_passed_over(c, chosen) is why for c in passed_over) for why in (_OF_MODEL, _PLANNED))
-    fitting = [c for c in best_per_pool(decision) if _has_room_as(chosen, c) and not (undisturbed and c.planned)]
+    best = best_per_pool(decision)
+    others = passed_over(best, chosen, decision.demand.objective)
+    warned = [warnings_against(each, chosen) for each in others]
+    healthy, sure, undisturbed = (of in warned for of in (FAULTY, OF_MODEL, PLANNED))
+    fitting = [c for c in best if has_room_as(chosen, c) and not (undisturbed and c.planned)]
     price = f" at {Dollars(chosen.price_per_hour)} an hour" if chosen.price_per_hour is not None else " (price unknown)"
     added = "; an autoscaler must add nodes first" if chosen.provision else ""
     trying = decision.demand.trying
@@ -100,9 +128,9 @@ def _placed(decision: Decision) -> str:
         return _with_clauses(f"{chosen.pool.name} is {trying.why}{price}", then)
     without = " and no warning about the model" * sure + " and no planned maintenance" * undisturbed
     what = f"{'of healthy nodes ' * healthy}with room{without}"
-    others = _of_passed_over(passed_over, chosen, decision.demand.objective)
+    of_others = clauses(others, chosen, decision.demand.objective)
     if len(fitting) == 1:
-        return _with_clauses(f"{chosen.pool.name} is the only pool {what}{price}", others, added, unprobed)
+        return _with_clauses(f"{chosen.pool.name} is the only pool {what}{price}", of_others, added, unprobed)
     rank, why = _rank(decision, chosen, fitting)
     rank = rank.replace("pools with room", f"pools {what}")
     price = "" if why == NONE_PRICED else price
@@ -111,7 +139,7 @@ def _placed(decision: Decision) -> str:
         why = f"{why}, {chosen.speed.measured}"
     of_no_price = f"; {unpriced} of them {'has' if unpriced == 1 else 'have'} no known price" if unpriced else ""
     said = f"{chosen.pool.name} is {rank.format(len(fitting))}{price}"
-    return _with_clauses(said, why, others, added, unprobed, of_no_price)
+    return _with_clauses(said, why, of_others, added, unprobed, of_no_price)
 
 
 def _with_clauses(said: str, *clauses: str) -> str:
@@ -119,60 +147,6 @@ def _with_clauses(said: str, *clauses: str) -> str:
     for clause in clauses:
         said += clause if len(said) + len(clause) <= SENTENCE_LENGTH else ""
     return said
-
-
-def _passed_over(decision: Decision, chosen: Candidate) -> Sequence[Candidate]:
-    """The pools with room that rank after the chosen one for the health of their nodes, then those that do for a warning about the
-    model, then those that do for their maintenance.
-    """
-    fitting = [c for c in best_per_pool(decision) if c.outcome is Outcome.FITS]
-    suspected = [c for c in fitting if c.suspected and not chosen.suspected]
-    risky = [c for c in fitting if c.risk > chosen.risk and c not in suspected]
-    objective = objective_used(decision.demand.objective, [chosen, *fitting])
-
-    def would_win(candidate: Candidate) -> bool:
-        return prefers(worth(candidate)._replace(planned=False), worth(chosen), objective)
-
-    alike = [c for c in fitting if c.planned and not chosen.planned and _has_room_as(chosen, c)]
-    return [*suspected, *(c for c in risky if would_win(c)), *(c for c in alike if would_win(c))]
-
-
-def _of_passed_over(passed_over: Sequence[Candidate], chosen: Candidate, objective: Objective) -> str:
-    """The clauses about pools that are passed over, of each kind one."""
-    told = ""
-    for why in (_FAULTY, _OF_MODEL, _PLANNED):
-        found = [candidate for candidate in passed_over if _why_passed_over(candidate, chosen) is why]
-        if found:
-            others = f" and {counted(len(found) - 1, 'more pool')} have" if len(found) > 1 else " has"
-            of = "sixth of the speed" if objective is Objective.SPEED else "fifth of the price"
-            counts = f", which counts as a {of}" if why is _PLANNED else ""
-            told += f"; {found[0].pool.name}{others} room too, but {passed_over_for(found[0], chosen)}{counts}"
-    return told
-
-
-_FAULTY: Final = (Reason.NODE_DOUBTED,)
-_OF_MODEL: Final = (Reason.HEADS_NOT_DIVIDED, Reason.MEM_TIGHT)
-_PLANNED: Final = (Reason.MAINTENANCE_PLANNED,)
-
-
-def _why_passed_over(candidate: Candidate, chosen: Candidate) -> tuple[Reason, ...]:
-    """The warnings for which a candidate ranks after the chosen one."""
-    if candidate.suspected and not chosen.suspected:
-        return _FAULTY
-    return _OF_MODEL if candidate.risk > chosen.risk else _PLANNED
-
-
-def passed_over_for(candidate: Candidate, chosen: Candidate) -> str:
-    """The first warning for which a candidate ranks after the chosen one: about its nodes, the model, or their maintenance."""
-    reasons = _why_passed_over(candidate, chosen)
-    found = {doubt.reason: doubt.message for doubt in candidate.doubts}
-    return next((found[reason] for reason in reasons if reason in found), "")
-
-
-def _has_room_as(chosen: Candidate, candidate: Candidate) -> bool:
-    """Whether a candidate fits, on existing and healthy nodes if the chosen one's are, and without a warning about the model."""
-    like = (chosen.provision or not candidate.provision) and (chosen.suspected or not candidate.suspected)
-    return candidate.outcome in (Outcome.CHOSEN, Outcome.FITS) and like and candidate.risk <= chosen.risk
 
 
 def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -> tuple[str, str]:
@@ -248,7 +222,7 @@ def _as_value_has_it(decision: Decision, cheapest: Candidate) -> tuple[str, str]
     """States that a pool is the cheapest, for a job without an objective and without facts about its work; and what Value would
     choose.
     """
-    fitting = _of_each_rank(each for each in decision.candidates if _has_room_as(cheapest, each))
+    fitting = _of_each_rank(each for each in decision.candidates if has_room_as(cheapest, each))
     if without_speed(fitting):
         return "cheapest of {} pools with room", ""
     aim = aim_of(Objective.VALUE, fitting, decision.demand)
@@ -284,9 +258,9 @@ def behind(candidate: Candidate, decision: Decision) -> str:
         return ""
     chosen = decision.choice.candidate
     worse_off = (candidate.suspected and not chosen.suspected) or candidate.risk > chosen.risk
-    if worse_off or candidate in _passed_over(decision, chosen):
-        return passed_over_for(candidate, chosen)
-    objective = objective_used(decision.demand.objective, [c for c in decision.candidates if _has_room_as(chosen, c)])
+    if worse_off or candidate in passed_over(best_per_pool(decision), chosen, decision.demand.objective):
+        return warning_against(candidate, chosen)
+    objective = objective_used(decision.demand.objective, [c for c in decision.candidates if has_room_as(chosen, c)])
     if objective is Objective.SPEED:
         return _ratio("takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
     if chosen.price_per_hour is None:

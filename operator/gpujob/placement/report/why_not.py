@@ -15,7 +15,7 @@ from gpujob.fleet.pools.pricing import PoolPrice
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.engine.exploration import is_to_be_probed
-from gpujob.placement.report.summary import passed_over_for
+from gpujob.placement.report.passed_over import warning_against
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Decision, Fix
 from gpujob.placement.suggestions.search import fix_for_pool
@@ -95,7 +95,7 @@ def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
             warning = next(doubt.message for doubt in best.doubts if doubt.reason is Reason.NODE_DOUBTED)
             return f"it fits too, and comes after pools whose nodes are healthy: {warning}"
         if best.risk > asked.decision.candidates[0].risk:
-            warning = passed_over_for(best, asked.decision.candidates[0])
+            warning = warning_against(best, asked.decision.candidates[0])
             return f"it fits too, and comes after pools that hold the model without such a warning: {warning}"
         return f"it fits too, and {_winning_wait(asked, best) or _winning_price(asked, best)}"
     if best.outcome is Outcome.BUSY:

@@ -16,9 +16,9 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.node_fit import NodeFit
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
-from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.scoring.candidate import Candidate, Decision
 from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import Objective, Outcome, Reason
+from gpujob.values.vocabulary import Objective, Outcome, Reason, Verdict
 
 ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURED, Outcome.REJECTED)
 
@@ -286,6 +286,12 @@ def in_vain(candidate: Candidate) -> bool:
 def waits_for_others(candidate: Candidate) -> bool:
     """Whether an unavailable candidate fits only on hosts that are started for other jobs, by its price limit."""
     return bool(candidate.reasons) and all(finding.reason is Reason.PRICE_CAP for finding in candidate.reasons)
+
+
+def only_waits_for_others(decision: Decision) -> bool:
+    """Whether a job waits, and for nothing else."""
+    busy = [each for each in decision.candidates if each.outcome is Outcome.BUSY]
+    return decision.verdict is Verdict.WAITING and all(map(waits_for_others, busy))
 
 
 def lacks_nodes(candidate: Candidate) -> bool:

@@ -21,7 +21,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix
-from gpujob.placement.scoring.score import lacks_nodes, waits_for_others
+from gpujob.placement.scoring.score import lacks_nodes, only_waits_for_others, waits_for_others
 from gpujob.placement.suggestions.constraints import (
     PRICE_LIMIT,
     as_root,
@@ -100,8 +100,8 @@ REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
 
 
 def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
-    """The decision with the nearest fix, or with the statement that no change of the job helps."""
-    if decision.verdict is not Verdict.IMPOSSIBLE and not decision.problems and not _waits_for_others(decision):
+    """The decision with the nearest fix, or for an impossible job with the statement that no change of the job helps."""
+    if decision.verdict not in (Verdict.IMPOSSIBLE, Verdict.MISCONFIGURED) and not only_waits_for_others(decision):
         return decision
     found = _searched(decision, decision.candidates, fleet, catalog)
     if isinstance(found, str):
@@ -115,16 +115,8 @@ def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
     return replace(decision, fix=replace(fix, message=f"{fix.message}, which is busy now"))
 
 
-def _waits_for_others(decision: Decision) -> bool:
-    """Whether a job waits, and by its price limit only for hosts that other jobs may start."""
-    busy = [each for each in decision.candidates if each.outcome is Outcome.BUSY]
-    return decision.verdict is Verdict.WAITING and all(map(waits_for_others, busy))
-
-
 def nearest_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Fix | None:
-    """The smallest change that makes an Impossible job Placed or Waiting for devices that become free, or that corrects the names
-    of a Misconfigured one; None if no change of at most MOST_CHANGES fields does.
-    """
+    """The change that `with_fix` adds, of at most MOST_CHANGES fields; None if none helps."""
     return with_fix(decision, fleet, catalog).fix
 
 
@@ -328,8 +320,8 @@ def _with_room(step: _Step, steps: Iterable[_Step], fleet: Fleet, catalog: Catal
     """The first step that places the job now, of those that change the same fields and are as near; if none does, the step."""
     fields = [change.field for change in step.changes]
     for other in steps:
-        as_near = math.isclose(other.distance, step.distance) and [each.field for each in other.changes] == fields
-        if as_near and choose(other.demand, fleet, catalog, only=other.pool or None).verdict is Verdict.PLACED:
+        alike = math.isclose(other.distance, step.distance) and [change.field for change in other.changes] == fields
+        if alike and choose(other.demand, fleet, catalog, only=other.pool or None).verdict is Verdict.PLACED:
             return other
     return step
 

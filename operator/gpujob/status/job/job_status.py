@@ -296,7 +296,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
             "shape": candidate.gang.shape,
             "outcome": candidate.outcome.value,
             "reason": first.reason.value if first else None,
-            "message": first.message[:512] if first else None,
+            "message": summary.in_words(candidate, candidate.reasons)[:512] or None,
         }
     )
 
