@@ -18,7 +18,7 @@ from gpujob.fleet.kubernetes.taints import TOLERATED_KEYS
 from gpujob.fleet.labels.device_fraction import WHOLE, Portion, Share
 from gpujob.fleet.policy.resource_quota import Claims, counted_as, taken_by
 from gpujob.fleet.pools.ahead import Ahead
-from gpujob.fleet.pools.equipment import Equipment
+from gpujob.fleet.pools.equipment import Best, Equipment
 from gpujob.fleet.pools.free_nodes import Stock
 from gpujob.fleet.pools.node import Growth, PoolNode
 from gpujob.fleet.pools.pricing import PoolPrice
@@ -84,6 +84,8 @@ class Pool:
     """The cloud's or Karpenter's node pool that may grow although no GPUPool says so."""
     vendor_assumed: bool = False
     """Whether neither a node nor the GPUPool says whose devices they are; `vendor` is then no fact."""
+    best: Best | None = None
+    """The best facts of an admin's pool whose nodes differ in them."""
     ahead: tuple[Ahead, ...] = ()
     """Jobs of higher priority that go first here, in their order."""
 
@@ -115,7 +117,10 @@ class Pool:
     @cached_property
     def equipment(self) -> Equipment:
         """The facts that images are checked against."""
-        return Equipment(self.vendor, self.accelerator, self.driver, self.host_architecture, self.problem is None)
+        newest = self.best.driver if self.best and self.best.driver != self.driver else None
+        return Equipment(
+            self.vendor, self.accelerator, self.driver, self.host_architecture, self.problem is None, newest
+        )
 
     @cached_property
     def counted_as(self) -> str:

@@ -104,7 +104,7 @@ class GangSearch:
         if self._only is not None:
             pools = frozenset({self._only}) & (pools if pools is not None else frozenset({self._only}))
         for each in found if pools is None else [each for each in found if each.pool in pools]:
-            memory, price = each.memory, each.price
+            memory, price = each.memory, each.lowest
             if (
                 (memory is None or memory >= least)
                 and (price is None or price <= most)
@@ -128,6 +128,10 @@ class GangSearch:
             over, forever = self.asked.allowance.shortages_of_gpus(pool)
             if over and forever:
                 return over[0]
+        if pool.best is not None:
+            # The numbers of its best node let it in; those of its worst one may reject the job.
+            found = next(iter(self.asked.asking.rejections(self.demand, pool, self.fleet)), None)
+            return found or next(iter(self.rejections.of_device(pool)), None)
         if pool_class in self._accepted:
             return None
         of_rules, shared = self.asked.asking.first_refusal(self.demand, pool, self.fleet)

@@ -17,7 +17,7 @@ from gpujob.placement.filters.limit_range import beyond_limits
 from gpujob.placement.filters.memory import memory_too_small, memory_unknown, ran_out_before
 from gpujob.placement.filters.volumes import volume_of_one_node
 from gpujob.placement.request.demand import Demand
-from gpujob.values.finding import Finding, apart, listed
+from gpujob.values.finding import Dollars, Finding, apart, listed
 from gpujob.values.vocabulary import DeviceKind, Precision, Reason, Vendor
 
 PoolRule = Callable[[Demand, Pool, Fleet], Finding | None]
@@ -80,6 +80,8 @@ def capacity_type_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding 
     """placement.capacityTypes excludes the pool (Spot unless it is listed)."""
     if pool.capacity_type in demand.capacity_types:
         return None
+    if pool.best is not None and not pool.best.capacity_types.isdisjoint(demand.capacity_types):
+        return differ("its nodes are {}", (listed(sorted(pool.best.capacity_types)),), pool.capacity_type)
     sentence = "its nodes are {}; placement.capacityTypes accepts {}"
     return Finding(Reason.CAPACITY_TYPE_EXCLUDED, sentence, (pool.capacity_type, listed(demand.capacity_types)))
 
@@ -161,7 +163,18 @@ def precision_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding |
 
 def price_over_cap(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """The GPUs of the whole job cost more an hour than placement.maxPricePerHour."""
-    return over_cap(demand, pool.price.per_gpu_hour * demand.gang.gpus if pool.price else None)
+    found = over_cap(demand, pool.price.per_gpu_hour * demand.gang.gpus if pool.price else None)
+    least = pool.best.price if pool.best else None
+    if found is None or least is None or pool.price is None or over_cap(demand, least * demand.gang.gpus):
+        return found
+    highest = Dollars(pool.price.per_gpu_hour)
+    return differ("its GPUs cost {} to {} an hour", (Dollars(least), highest), highest)
+
+
+def differ(what: str, numbers: tuple[object, ...], worst: object) -> Finding:
+    """The nodes of an admin's pool differ in a fact, and the job accepts the best of it only."""
+    sentence = what + ", and {} counts for all of them; narrow spec.nodeSelector of the GPUPool"
+    return Finding(Reason.MODELS_DIFFER, sentence, (*numbers, worst))
 
 
 def over_cap(demand: Demand, price: int | None) -> Finding | None:

@@ -106,7 +106,8 @@ def pool_class_of(pool: Pool) -> PoolClass:
     kept = pool.answers.get(pool_class_of)
     if kept is None:
         of_device = (pool.models, pool.portion, pool.capacity_type, pool.memory is None, pool.price is None)
-        of_admin = (pool.namespaces, pool.host_devices, pool.fabric, pool.vendor_assumed)
+        types = pool.best and pool.best.capacity_types
+        of_admin = (pool.namespaces, pool.host_devices, pool.fabric, pool.vendor_assumed, types)
         asked = frozenset(rule for rule in pool_filters.POOL_RULES if rule not in _QUIET or not _QUIET[rule](pool))
         kept = pool.answers[pool_class_of] = (None, _pool_class((*pool.equipment, *of_device, *of_admin), asked))
     known: PoolClass = kept[1]
