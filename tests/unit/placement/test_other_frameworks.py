@@ -8,8 +8,10 @@ import pytest
 from builders import A100, H100, MI210, MI300X, Object, demand, fleet, node
 
 from gpujob.catalog.files.load import load_catalog
+from gpujob.catalog.images.versions import release
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.suggestions.search import nearest_fix
 from gpujob.values.vocabulary import Backend, Outcome, Reason
 
 CATALOG = load_catalog()
@@ -84,3 +86,19 @@ def test_case_does_not_matter(name: str) -> None:
 )  # fmt: skip
 def test_a_library_is_near_the_framework_that_it_runs_on(word: str, meant: str | None) -> None:
     assert load_catalog().nearest_framework(word) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "end"),
+    [
+        ("vllm", ">=99", max), ("jax", ">=9", max), ("pytorch", ">=300", max), ("sglang", ">=80", max),
+        ("tensorflow", "==2000.1", max), ("vllm", "<0.1", min), ("jax", "<0.0.2", min),
+    ],
+)  # fmt: skip
+def test_the_nearest_version_of_a_far_one_is_the_newest_or_the_oldest(name: str, asked: str, end: Any) -> None:
+    versions = (release(row.framework_version) for row in CATALOG.runtimes if row.framework == name)
+    nearest = ".".join(map(str, end(filter(None, versions))))
+    known = fleet(node("m", MI300X, price="1"), node("h", H100, price="2.5"), catalog=CATALOG)
+    fix = nearest_fix(decide(demand(framework={"name": name, "version": asked}), known, CATALOG), known, CATALOG)
+    assert fix is not None
+    assert [(change.field, change.after) for change in fix.changes] == [("spec.framework.version", f"=={nearest}")]

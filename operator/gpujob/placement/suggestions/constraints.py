@@ -240,9 +240,12 @@ def _that_version(demand: Demand, field: str, asked: str, image: Runtime, has: s
 
 
 def _apart(one: Release, other: Release) -> float:
-    """The distance of two versions, at most FARTHEST_VERSION: by the first number, then the second, then the third."""
+    """The distance of two versions, less than FARTHEST_VERSION and less for every closer one: by the first number, then the second,
+    then the third.
+    """
     ours, theirs = (sum(part * 1000.0 ** (-place) for place, part in enumerate(each[:3])) for each in (one, other))
-    return min(costs.FARTHEST_VERSION, abs(ours - theirs) / 100)
+    far = abs(ours - theirs)
+    return costs.FARTHEST_VERSION * far / (1 + far)
 
 
 def as_root(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:

@@ -46,7 +46,7 @@ SMALLER_CLAIM: Final = 0.5
 OTHER_PRECISION: Final = 0.5
 """Another number format; in the order of the formats that are tried, `NEXT_NAME` more each."""
 OTHER_VERSION: Final = 0.5
-"""Exactly the image's version, plus at most `FARTHEST_VERSION` by the distance of the versions."""
+"""Exactly the image's version, plus less than `FARTHEST_VERSION` by the distance of the versions."""
 FARTHEST_VERSION: Final = 0.08
 FEATURE_DROPPED: Final = 0.55
 """Features are left out, plus `EACH_FEATURE` for each."""
