@@ -100,12 +100,12 @@ def decided(*objects: Object, **spec: Any) -> Decision:
         *(
             ([H], {"requires": [word]}, Reason.FEATURE_UNKNOWN, f"requires: {word} {sentence}")
             for word, sentence in (
-                ("CUDA", "is a vendor's stack and no feature; write placement.vendors: [NVIDIA]"),
-                ("ROCm", "is a vendor's stack and no feature; write placement.vendors: [AMD]"),
-                ("HIP", "is a vendor's stack and no feature; write placement.vendors: [AMD]"),
-                ("NCCL", "is in every CUDA image; leave it out"),
-                ("cuDNN", "is in every CUDA image; leave it out"),
-                ("MIOpen", "is in every ROCm image; leave it out"),
+                ("CUDA", "is a vendor's stack and no feature; write placement.vendors: [NVIDIA] in its place"),
+                ("ROCm", "is a vendor's stack and no feature; write placement.vendors: [AMD] in its place"),
+                ("HIP", "is a vendor's stack and no feature; write placement.vendors: [AMD] in its place"),
+                ("NCCL", "is in every CUDA image; write placement.vendors: [NVIDIA] in its place"),
+                ("cuDNN", "is in every CUDA image; write placement.vendors: [NVIDIA] in its place"),
+                ("MIOpen", "is in every ROCm image; write placement.vendors: [AMD] in its place"),
                 ("TensorRT", "is a library that only some images have; name an image with it in spec.images.cuda"),
                 ("MIGraphX", "is a library that only some images have; name an image with it in spec.images.rocm"),
                 (
@@ -114,7 +114,7 @@ def decided(*objects: Object, **spec: Any) -> Decision:
                     "placement.pools",
                 ),
                 ("NVLink", "is a property of a device; name the accelerators that have it in placement.accelerators"),
-                ("rccl", "is in every ROCm image; leave it out"),
+                ("rccl", "is in every ROCm image; write placement.vendors: [AMD] in its place"),
             )
         ),
         *(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices import identity
@@ -13,34 +13,88 @@ from gpujob.placement.filters.memory import impossible_shape, unknown_model
 from gpujob.placement.images import gfx_override
 from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
 from gpujob.values.finding import Finding, listed, nearest
-from gpujob.values.vocabulary import Reason
+from gpujob.values.vocabulary import Backend, Reason, Vendor
 
-_LAYER: Final = (
+
+class NoFeature(NamedTuple):
+    """A known thing that users require and that is no feature."""
+
+    says: str
+    """What it is and what to write instead."""
+    vendor: Vendor | None = None
+    """The vendor that it belongs to: leaving it out must not send the job to the other one."""
+    feature: str = ""
+    """The feature that takes its place."""
+    place: str = ""
+    """The field that must say instead where it is, by the member of `spec`; empty if leaving it out is enough."""
+
+
+_LAYER: Final = NoFeature(
     "is an experimental layer that runs CUDA programs on AMD GPUs, and is not offered; "
-    "require CustomCUDAKernels to stay on CUDA, or port the code with hipify"
+    "require CustomCUDAKernels to stay on CUDA, or port the code with hipify",
+    feature="CustomCUDAKernels",
 )
-_STACK: Final = "is a vendor's stack and no feature; write placement.vendors: [{}]"
-_LIBRARY: Final = "is in every {} image; leave it out"
-_OF_AN_IMAGE: Final = "is a library that only some images have; name an image with it in spec.images.{}"
-_NETWORK: Final = "is a property of a pool (spec.fabric of its GPUPool), which a gang uses by itself; name the pool in placement.pools"
-_BETWEEN_GPUS: Final = "is a property of a device; name the accelerators that have it in placement.accelerators"
+_FABRIC: Final = NoFeature(
+    "is a property of a pool (spec.fabric of its GPUPool), which a gang uses by itself; name the pool in placement.pools",
+    place="placement.pools",
+)
+_LINK: Final = NoFeature(
+    "is a property of a device; name the accelerators that have it in placement.accelerators",
+    place="placement.accelerators",
+)
 
-NOT_FEATURES: Final[Mapping[str, str]] = MappingProxyType(
+
+def _stack(vendor: Vendor) -> NoFeature:
+    return NoFeature(f"is a vendor's stack and no feature; write placement.vendors: [{vendor}] in its place", vendor)
+
+
+def _library(backend: Backend) -> NoFeature:
+    sentence = f"is in every {backend} image; write placement.vendors: [{backend.vendor}] in its place"
+    return NoFeature(sentence, backend.vendor)
+
+
+def _of_some_images(backend: Backend) -> NoFeature:
+    where = f"images.{backend.lower()}"
+    sentence = f"is a library that only some images have; name an image with it in spec.{where}"
+    return NoFeature(sentence, backend.vendor, place=where)
+
+
+NOT_FEATURES: Final[Mapping[str, NoFeature]] = MappingProxyType(
     {
         "zluda": _LAYER,
-        "cuda": _STACK.format("NVIDIA"),
-        "rocm": _STACK.format("AMD"),
-        "hip": _STACK.format("AMD"),
-        **dict.fromkeys(("nccl", "cudnn", "cublas"), _LIBRARY.format("CUDA")),
-        **dict.fromkeys(("rccl", "miopen", "rocblas", "hipblaslt"), _LIBRARY.format("ROCm")),
-        "tensorrt": _OF_AN_IMAGE.format("cuda"),
-        "migraphx": _OF_AN_IMAGE.format("rocm"),
-        "aiter": _OF_AN_IMAGE.format("rocm"),
-        **dict.fromkeys(("rdma", "infiniband", "roce", "efa"), _NETWORK),
-        **dict.fromkeys(("nvlink", "nvswitch", "xgmi", "infinityfabric"), _BETWEEN_GPUS),
+        "cuda": _stack(Vendor.NVIDIA),
+        **dict.fromkeys(("rocm", "hip"), _stack(Vendor.AMD)),
+        **dict.fromkeys(("nccl", "cudnn", "cublas"), _library(Backend.CUDA)),
+        **dict.fromkeys(("rccl", "miopen", "rocblas", "hipblaslt"), _library(Backend.ROCM)),
+        "tensorrt": _of_some_images(Backend.CUDA),
+        **dict.fromkeys(("migraphx", "aiter"), _of_some_images(Backend.ROCM)),
+        **dict.fromkeys(("rdma", "infiniband", "roce", "efa"), _FABRIC),
+        **dict.fromkeys(("nvlink", "nvswitch", "xgmi", "infinityfabric"), _LINK),
     }
 )
 """Names in lower case that users require and that are no features, with what they are and what to write instead."""
+
+
+def vendors_left(demand: Demand) -> frozenset[Vendor]:
+    """The vendors that placement.vendors and the stacks of the job's own images leave."""
+    of_images = frozenset(own.backend.vendor for own in demand.own_images)
+    return demand.vendors & of_images if of_images else demand.vendors
+
+
+def is_said(place: str, demand: Demand) -> bool:
+    """Whether the job has the field that a `NoFeature` must be replaced by."""
+    if place.startswith("images."):
+        return any(place == f"images.{own.backend.lower()}" for own in demand.own_images)
+    return bool(demand.pools_allowed if place == "placement.pools" else demand.accelerators_allowed)
+
+
+def _instead(known: NoFeature, demand: Demand) -> str:
+    """What a word that is no feature is, and what to write instead of it; nothing if the job says that already."""
+    if known.place and is_said(known.place, demand):
+        return f"is no feature; leave it out, because the job has spec.{known.place}"
+    if known.vendor and not known.place and vendors_left(demand) == {known.vendor}:
+        return f"is no feature; leave it out, because the job runs on {known.vendor} only"
+    return known.says
 
 
 def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Finding, ...]:
@@ -97,7 +151,7 @@ def _unknown_features(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
             continue
         known = NOT_FEATURES.get(word.lower())
         if known is not None:
-            yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} {}", (word, known))
+            yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} {}", (word, _instead(known, demand)))
             continue
         near = nearest(*catalog.nearest_features(word))
         yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} is no known feature{}", (word, near))

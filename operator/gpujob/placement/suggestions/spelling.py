@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices import identity
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.placement.filters.job_validation import NOT_FEATURES
+from gpujob.placement.filters.job_validation import NOT_FEATURES, is_said, vendors_left
 from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
 from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, proposed
+from gpujob.values.vocabulary import Vendor
 
 _CLOSEST_OR_NONE: Final = (costs.CLOSEST_NAME, costs.OPTIONAL_NAME_DROPPED)
 """The costs of the closest name, and of none, for a field that may be absent."""
@@ -33,15 +33,7 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
         return any(pool.is_called(word) for pool in fleet.pools)
 
     placement = "spec.placement"
-    for number in range(max((1, *(len(catalog.nearest_features(word)) for word in demand.requires)))):
-        # A name that begins several features may mean any of them; one that is close to none is left out.
-        yield from _listed(
-            demand,
-            "requires",
-            "spec.requires",
-            catalog.features.__contains__,
-            partial(_of_several, catalog, number),
-        )
+    yield from _features(demand, fleet, catalog)
 
     def nearest_pools(word: str) -> tuple[str, ...]:
         return tuple(filter(None, (fleet.nearest_pool(word),)))
@@ -62,10 +54,61 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
     yield from _names(demand, fleet, catalog)
 
 
-def _of_several(catalog: Catalog, number: int, word: str) -> tuple[str, ...]:
-    """The feature of this index among those that a name may mean, the first if there are fewer; empty if it means none."""
-    meant = () if word.lower() in NOT_FEATURES else catalog.nearest_features(word)
-    return meant[number : number + 1] or meant[:1]
+USUAL: Final = {"fp8": "FP8OCP"}
+"""For a name that begins several features the one that users mostly mean: checkpoints of 8 bits are published as OCP's."""
+
+
+def _features(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """What to write for unknown words of `requires`. A word that has a field of its own stays until the job has this field."""
+    words = demand.requires
+    unknown = [word for word in words if word not in catalog.features]
+    others = [NOT_FEATURES[word.lower()] for word in unknown if word.lower() in NOT_FEATURES]
+    missing = {other.place for other in others if other.place and not is_said(other.place, demand)}
+    connected = [pool.name for pool in fleet.pools if pool.fabric is not None]
+    if not unknown or missing - ({"placement.pools"} if connected else set()):
+        return
+    vendors, left = {other.vendor for other in others if other.vendor}, vendors_left(demand)
+    if vendors and not left <= vendors:
+        # A job whose fields and words name different vendors must say itself which one it means.
+        narrower = left & vendors
+        before = None if demand.vendors == set(Vendor) else sorted(demand.vendors)
+        if narrower:
+            yield proposed(
+                costs.CLOSEST_NAME, "spec.placement.vendors", before, sorted(narrower), demand.but(vendors=narrower)
+            )
+    elif missing:
+        names = tuple(sorted(connected))
+        changed = demand.but(pools_allowed=names)
+        yield proposed(costs.CLOSEST_NAME, "spec.placement.pools.allow", None, list(names), changed)
+    else:
+        meant = {word: (word,) if word not in unknown else _feature(word, catalog) for word in words}
+        if None not in meant.values():
+            misspelt = {word for word in unknown if _is_misspelt(word, catalog)}
+            yield from _replaced(demand, meant, misspelt)
+
+
+def _feature(word: str, catalog: Catalog) -> tuple[str, ...] | None:
+    """The feature that an unknown word means, none if it means no feature; None if it may mean any of several."""
+    if word.lower() in NOT_FEATURES:
+        return tuple(filter(None, (NOT_FEATURES[word.lower()].feature,)))
+    near = catalog.nearest_features(word)
+    if len(near) < 2:
+        return near
+    usual = USUAL.get(identity.joined(word))
+    return (usual,) if usual in near else None
+
+
+def _is_misspelt(word: str, catalog: Catalog) -> bool:
+    return word.lower() not in NOT_FEATURES and len(catalog.nearest_features(word)) < 2
+
+
+def _replaced(demand: Demand, meant: Mapping[str, tuple[str, ...] | None], misspelt: Set[str]) -> Iterator[Proposal]:
+    """The words of `requires` by what they mean; mistyped ones also left out."""
+    words = list(demand.requires)
+    for cost, dropped in ((costs.CLOSEST_NAME, set[str]()), (costs.UNKNOWN_NAME_DROPPED, misspelt)):
+        left = [name for word in words if word not in dropped for name in meant[word] or ()]
+        others = tuple(dict.fromkeys(left))
+        yield proposed(cost, "spec.requires", words, list(others) or None, demand.but(requires=others))
 
 
 def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
