@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders import ANY_IMAGES, H100, MI210, MI300X, Object, decision, demand, fleet, node
 
@@ -71,3 +73,54 @@ def test_a_pool_without_a_price_is_told_which_would_win_and_where_to_write_it() 
         "it fits too, and would win over h100-sxm-ondemand at $2.99 a GPU-hour or less, but no price of it is known; give it "
         "one in a GPUPool (spec.price)"
     )
+
+
+def quota(name: str, used: dict[str, str], **hard: str) -> Object:
+    """A ResourceQuota of the job's namespace."""
+    return {
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"hard": hard}, "status": {"hard": hard, "used": used},
+    }  # fmt: skip
+
+
+GPUS = "requests.nvidia.com/gpu"
+FULL = quota("team", {GPUS: "8"}, **{GPUS: "8"})
+TAKEN, CORDONED = {"allocatable": {"nvidia.com/gpu": "0"}}, {"cordoned": True}
+
+
+@pytest.mark.parametrize(
+    ("objects", "sentence"),
+    [
+        # A quota that is used up, beside free GPUs.
+        ([node("n", H100, price="1"), FULL], "with room in ResourceQuota team it would be chosen"),
+        (
+            [node("n", H100, price="1"), FULL, quota("two", {"requests.nvidia.com/gpu": "1"}, **{GPUS: "1"})],
+            "with room in ResourceQuota team and two it would be chosen",
+        ),
+        # A dear pool comes later whatever its quota has.
+        (
+            [node("n", H100, price="9"), FULL],
+            "even with room in ResourceQuota team and all its GPUs free it would come after mi300x-ondemand",
+        ),
+        # Two things at once.
+        (
+            [node("n", H100, price="1", **TAKEN), FULL],
+            "with room in ResourceQuota team and all its GPUs free it would be chosen",
+        ),
+        # A node that takes no pods, although its GPUs are free.
+        ([node("n", H100, price="1", **CORDONED)], "with its nodes uncordoned it would be chosen"),
+        ([node("n", H100, price="1", ready=False)], "with its nodes ready it would be chosen"),
+        ([node("n", H100, price="1", **CORDONED), FULL], "with room in ResourceQuota team and its nodes uncordoned it would be chosen"),
+        ([node("n", H100, price="1", **TAKEN)], "with all its GPUs free it would be chosen"),
+        # One of two nodes is free again, or uncordoned: either is enough, and the first is said.
+        (
+            [node("n", H100, price="1", **CORDONED), node("o", H100, price="1", **TAKEN)],
+            "with its nodes uncordoned it would be chosen",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_in_the_way_of_a_busy_pool_is_what_it_says(objects: list[Object], sentence: str) -> None:
+    known = fleet(CHEAP, *objects, catalog=ANY_IMAGES)
+    asks = replace(demand(placement={"objective": "Cost"}), namespace="default")
+    said = why_not(decide(asks, known, ANY_IMAGES), "h100-sxm-ondemand", known, ANY_IMAGES).change
+    assert said.partition(";")[0] == sentence

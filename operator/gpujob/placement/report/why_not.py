@@ -5,11 +5,14 @@ Each "would" is verified by a decision: with the price, the room or the field ch
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.pricing import PoolPrice
 from gpujob.placement.engine.choose import choose
@@ -173,19 +176,91 @@ def _wins(asked: _Asked, pool: Pool, cents: int) -> bool:
 
 
 def _with_room(asked: _Asked, best: Candidate) -> str:
-    """The outcome of the pool with all its GPUs free, and whether the job could wait for that."""
-    nodes = tuple(
-        replace(node, free=node.total or node.healthy, healthy=node.total or node.healthy, left=node.allocatable,
-                unready=None)
-        for node in best.pool.nodes
-    )  # fmt: skip
-    winner = asked.winner(pool=replace(best.pool, nodes=nodes))
-    if winner is None:
-        return "even with all its GPUs free it would have no room"
-    if winner != best.pool.name:
-        return f"even with all its GPUs free it would come after {winner}"
-    free = "with all its GPUs free it would be chosen"
-    return f"{free}; placement.waitSeconds makes the job wait for it" if _waits(asked, best) else free
+    """What of the things that are in the way must change for the pool to be chosen, the fewest of them; and whether the job could
+    wait for that.
+    """
+    ways = _in_the_way(asked, best)
+    for count in range(1, len(ways) + 1):
+        for chosen in combinations(ways, count):
+            if _without(asked, best, chosen) == best.pool.name:
+                free = f"with {listed(way.otherwise for way in chosen)} it would be chosen"
+                return f"{free}; placement.waitSeconds makes the job wait for it" if _waits(asked, best) else free
+    winner = _without(asked, best, ways)
+    outcome = f"come after {winner}" if winner else "have no room"
+    return f"even with {listed(way.otherwise for way in ways)} it would {outcome}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One kind of thing that keeps a job off a busy pool."""
+
+    otherwise: str
+    """How it would be without it, after "with"."""
+    quotas: tuple[str, ...] = ()
+    """Names of quotas that leave too little."""
+    node: Callable[[PoolNode], PoolNode] | None = None
+    """A node of the pool without it."""
+
+
+def _in_the_way(asked: _Asked, best: Candidate) -> tuple[_Way, ...]:
+    """Quotas, nodes that are not ready, and devices that others hold, the last of which every busy pool may have."""
+    quotas = _short_quotas(asked, best)
+    unready = {node.unready.reason for node in best.pool.nodes if node.unready and not _offers_none(node)}
+    states = {
+        frozenset({Reason.CORDONED}): "its nodes uncordoned",
+        frozenset({Reason.NOT_READY, Reason.CORDONED}): "its nodes ready and uncordoned",
+    }
+    ways = [_Way("all its GPUs free", node=_freed)]
+    if unready:
+        ways.insert(0, _Way(states.get(frozenset(unready), "its nodes ready"), node=_ready))
+    if quotas:
+        ways.insert(0, _Way(f"room in ResourceQuota {listed(quotas)}", quotas))
+    return tuple(ways)
+
+
+def _short_quotas(asked: _Asked, best: Candidate) -> tuple[str, ...]:
+    """The quotas that leave too little for a candidate. A decision names the first one, so the next is that without it."""
+    names: list[str] = []
+    reasons = best.reasons
+    while name := next((str(each.numbers[0]) for each in reasons if each.reason is Reason.QUOTA_EXCEEDED), ""):
+        names.append(name)
+        fleet = _without_quotas(asked.fleet, asked.decision.demand.namespace, names)
+        again = decide(asked.decision.demand, fleet, asked.catalog, only=best.pool.name)
+        reasons = again.candidates[0].reasons if again.candidates else ()
+        if str(next((each.numbers[0] for each in reasons if each.reason is Reason.QUOTA_EXCEEDED), "")) in names:
+            break
+    return tuple(names)
+
+
+def _without(asked: _Asked, best: Candidate, ways: Sequence[_Way]) -> str | None:
+    """The pool that wins without some of what is in the way."""
+    pool, quotas = best.pool, [name for way in ways for name in way.quotas]
+    for way in ways:
+        if way.node is not None:
+            pool = replace(pool, nodes=tuple(map(way.node, pool.nodes)))
+    fleet = _with(asked.fleet, pool)
+    if quotas:
+        fleet = _without_quotas(fleet, asked.decision.demand.namespace, quotas)
+    return replace(asked, fleet=fleet).winner()
+
+
+def _without_quotas(fleet: Fleet, namespace: str, names: Collection[str]) -> Fleet:
+    left = tuple(quota for quota in fleet.quotas.get(namespace, ()) if quota.name not in names)
+    return replace(fleet, quotas={**fleet.quotas, namespace: left})
+
+
+def _freed(node: PoolNode) -> PoolNode:
+    count, unready = node.total or node.healthy, None if _offers_none(node) else node.unready
+    return replace(node, free=count, healthy=count, left=node.allocatable, unready=unready)
+
+
+def _offers_none(node: PoolNode) -> bool:
+    """Whether a node is out of use only because no device of it is allocatable."""
+    return node.unready is not None and node.unready.reason is Reason.NO_ALLOCATABLE
+
+
+def _ready(node: PoolNode) -> PoolNode:
+    return replace(node, unready=None)
 
 
 def _waits(asked: _Asked, best: Candidate) -> bool:
