@@ -15,7 +15,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.request.demand import DEFAULT_DEVICES, Demand, OwnRuntime
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions import costs
-from gpujob.placement.suggestions.proposal import Proposal, proposed
+from gpujob.placement.suggestions.proposal import Proposal, cut, proposed
 from gpujob.values.quantity import CENT, MAX_PRICE, exact_dollars, whole_cents
 from gpujob.values.vocabulary import Precision
 
@@ -185,7 +185,7 @@ def fewer_features(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: 
         for without in combinations(words, count):
             fewer = tuple(word for word in words if word not in without)
             changed = demand.but(requires=fewer)
-            yield proposed(
+            yield cut(
                 costs.FEATURE_DROPPED + count * costs.EACH_FEATURE,
                 "spec.requires",
                 list(words),
@@ -213,12 +213,12 @@ def other_versions(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: 
     asked = demand.framework_version
     if asked:
         field = "spec.framework.version"
-        yield proposed(costs.VERSION_DROPPED, field, asked, None, demand.but(framework_version=None))
+        yield cut(costs.VERSION_DROPPED, field, asked, None, demand.but(framework_version=None))
         if image is not None and image.framework == demand.framework:
             yield from _that_version(demand, field, asked, image, image.framework_version)
     if demand.python:
         field = "spec.framework.python"
-        yield proposed(costs.VERSION_DROPPED, field, demand.python, None, demand.but(python=None))
+        yield cut(costs.VERSION_DROPPED, field, demand.python, None, demand.but(python=None))
         if image is not None and image.python is not None:
             yield from _that_version(demand, field, demand.python, image, image.python)
 
@@ -234,9 +234,7 @@ def _that_version(demand: Demand, field: str, asked: str, image: Runtime, has: s
         if field.endswith(".version")
         else demand.but(python=exactly)
     )  # fmt: skip
-    yield proposed(
-        costs.OTHER_VERSION + _apart(numbers, release(asked.lstrip("=<>!~ "))), field, asked, exactly, changed
-    )
+    yield cut(costs.OTHER_VERSION + _apart(numbers, release(asked.lstrip("=<>!~ "))), field, asked, exactly, changed)
 
 
 def _apart(one: Release, other: Release) -> float:

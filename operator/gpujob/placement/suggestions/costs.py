@@ -70,3 +70,11 @@ LARGEST_LESS: Final = 0.94
 """The most that a lower amount of a resource costs, so that no amount at all costs more."""
 AMOUNT_DROPPED: Final = 0.95
 PRICE_LIMIT_DROPPED: Final = 0.95
+
+
+def of_a_cut(distance: float, limited: bool) -> float:
+    """The cost of a change without which a program may not run as it is: less memory, a feature or a version less.
+
+    Of a job with a price limit it is more than that of any higher limit: a program that is cut does not run for less.
+    """
+    return PRICE_AT_MOST + (1 - PRICE_AT_MOST) * distance if limited else distance

@@ -18,7 +18,7 @@ from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import USUAL_PRECISION, ModelDemand
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions import costs
-from gpujob.placement.suggestions.proposal import Proposal, proposed
+from gpujob.placement.suggestions.proposal import Proposal, cut, proposed
 from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _lighter(
             # A number format that the job does not name is that of the method.
             usual = USUAL_PRECISION[method] if demand.precision is None else model.precision
             changed = demand.with_model(replace(model, method=method, precision=usual))
-            yield proposed(
+            yield cut(
                 costs.ADAPTERS + place * costs.NEXT_METHOD,
                 "spec.model.method",
                 model.method.value,

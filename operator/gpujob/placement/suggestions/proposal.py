@@ -9,6 +9,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change
+from gpujob.placement.suggestions import costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +28,8 @@ Repair = Callable[[Demand, Candidate, Fleet, Catalog], Iterator[Proposal]]
 def proposed(distance: float, field: str, before: object, after: object, demand: Demand) -> Proposal:
     """The proposal to set a field, or to leave it out if `after` is None."""
     return Proposal(distance, Change(field, before, after), demand)
+
+
+def cut(distance: float, field: str, before: object, after: object, changed: Demand) -> Proposal:
+    """The proposal of a change that may stop the program as it is, see `costs.of_a_cut`."""
+    return proposed(costs.of_a_cut(distance, changed.max_price is not None), field, before, after, changed)

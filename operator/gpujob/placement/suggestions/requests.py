@@ -17,7 +17,7 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions import costs
-from gpujob.placement.suggestions.proposal import Proposal, proposed
+from gpujob.placement.suggestions.proposal import Proposal, cut, proposed
 from gpujob.values.quantity import GI, format_millicores, most_bytes, most_millicores, shortest_quantity
 
 
@@ -25,10 +25,13 @@ def less_memory(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
     """The most gpuMemory that the device has; for 80Gi on an "80 GB" card the intended 80G."""
     wanted, usable = demand.gpu_memory, candidate.pool.memory
     if wanted and usable and usable < wanted:
-        fits = same_number_that_fits(wanted, usable) or most_bytes(wanted, usable)
+        same = same_number_that_fits(wanted, usable)
+        fits = same or most_bytes(wanted, usable)
         changed = demand.but(gpu_memory=fits)
         before = demand.as_written("gpu_memory", shortest_quantity(wanted))
-        yield proposed(1 - fits / wanted, "spec.gpuMemory", before, shortest_quantity(fits), changed)
+        # The same number in the other unit is what was meant.
+        less = proposed if same else cut
+        yield less(1 - fits / wanted, "spec.gpuMemory", before, shortest_quantity(fits), changed)
 
 
 def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -90,7 +93,7 @@ def smaller_pods(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
             demand.as_written(attribute, _shown(attribute, asked)),
             requesting(demand, **{attribute: None}),
         )
-        yield proposed(costs.AMOUNT_DROPPED, _field(attribute), before, None, without)
+        yield cut(costs.AMOUNT_DROPPED, _field(attribute), before, None, without)
 
 
 def smaller(demand: Demand, attribute: str, amount: int, distance: float | None = None) -> Proposal:
@@ -100,7 +103,8 @@ def smaller(demand: Demand, attribute: str, amount: int, distance: float | None 
     # Any reduced amount is nearer than none.
     far = distance if distance is not None or not asked else min(1 - amount / asked, costs.LARGEST_LESS)
     after = _shown(attribute, amount)
-    return proposed(
+    write = cut if asked and amount < asked else proposed
+    return write(
         far or costs.AMOUNT_OF_A_SHARE, _field(attribute), before, after, requesting(demand, **{attribute: amount})
     )
 

@@ -1,0 +1,89 @@
+"""A price limit is raised before the program of a job is cut: less memory or a feature less does not run for less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import ANY_IMAGES, H100, L4, MI300X, T4, Object, demand, fleet, images, node
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.files.load import load_catalog
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.suggestions.search import nearest_fix
+
+LIMIT = "spec.placement.maxPricePerHour"
+SMALL = {"cpu": "16", "memory": "60Gi", "ephemeral-storage": "100Gi"}
+CHEAP = node("t", T4, price="0.98", allocatable=SMALL, capacity=SMALL)
+DEAR = node("h", H100, price="6.88")
+
+
+def change(*objects: Object, catalog: Catalog = ANY_IMAGES, **spec: Any) -> tuple[str, object]:
+    """The one field of the nearest fix and its value; the job is placed with it."""
+    known = fleet(*objects, catalog=catalog)
+    fix = nearest_fix(decide(demand(**spec), known, catalog), known, catalog)
+    assert fix is not None
+    assert choose(fix.demand, known, catalog).choice is not None
+    (only,) = fix.changes
+    return only.field, only.after
+
+
+@pytest.mark.parametrize(
+    ("spec", "limit"),
+    [
+        ({"gpuMemory": "60G"}, "1"),
+        ({"gpuMemory": "16G"}, "0.98"),
+        ({"requires": ["TF32"]}, "0.98"),
+        ({"requires": ["BF16"]}, "3"),
+        ({"resources": {"memory": "200Gi"}}, "1"),
+        ({"resources": {"cpu": "17"}}, "1"),
+        ({"resources": {"ephemeralStorage": "150Gi"}}, "2"),
+        ({"resources": {"sharedMemory": "61Gi"}}, "1.50"),
+        ({"model": {"name": "llama-3.2-1b"}, "gpusPerNode": 1}, "1"),
+    ],
+)
+def test_a_limit_rises_before_the_program_is_cut(spec: dict[str, Any], limit: str) -> None:
+    known = (CHEAP, DEAR)
+    assert change(*known, **spec, placement={"maxPricePerHour": limit}) == (LIMIT, "6.88")
+
+
+def test_it_rises_no_further_than_to_the_cheapest_device_that_is_large_enough() -> None:
+    known = (CHEAP, DEAR, node("l", L4, price="1.20"), node("m", MI300X, price="5"))
+    assert change(*known, gpuMemory="20G", placement={"maxPricePerHour": "1"}) == (LIMIT, "1.20")
+    assert change(*known, gpuMemory="60G", placement={"maxPricePerHour": "1"}) == (LIMIT, "5.00")
+
+
+def test_a_package_that_only_a_dearer_device_has_raises_the_limit() -> None:
+    spec = {"requires": ["FlashAttention"], "placement": {"maxPricePerHour": "0.98"}}
+    assert change(CHEAP, DEAR, catalog=load_catalog(), **spec) == (LIMIT, "6.88")
+
+
+def test_a_version_that_only_a_dearer_pool_has_raises_the_limit() -> None:
+    catalog = images(
+        {
+            "name": "cuda",
+            "backend": "CUDA",
+            "framework": {"name": "pytorch", "version": "2.9.0"},
+            "architectures": ["7.5"],
+        },
+        {
+            "name": "rocm",
+            "backend": "ROCm",
+            "framework": {"name": "pytorch", "version": "2.14.0"},
+            "architectures": ["gfx942"],
+        },
+    )
+    known = (node("t", T4, price="0.98"), node("m", MI300X, price="5"))
+    spec = {"framework": {"version": ">=2.14"}, "placement": {"maxPricePerHour": "1"}}
+    assert change(*known, catalog=catalog, **spec) == (LIMIT, "5.00")
+
+
+def test_the_same_number_in_the_unit_that_was_meant_is_no_cut() -> None:
+    known = (node("h", H100, price="2"), node("m", MI300X, price="5"))
+    assert change(*known, gpuMemory="80Gi", placement={"maxPricePerHour": "2"}) == ("spec.gpuMemory", "80G")
+
+
+def test_without_a_limit_or_without_a_larger_device_less_is_the_nearest() -> None:
+    assert change(CHEAP, gpuMemory="60G") == ("spec.gpuMemory", "15G")
+    assert change(CHEAP, gpuMemory="60G", placement={"maxPricePerHour": "1"}) == ("spec.gpuMemory", "15G")
