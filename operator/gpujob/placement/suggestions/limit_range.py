@@ -13,7 +13,8 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, proposed
-from gpujob.placement.suggestions.requests import SIZES, smaller
+from gpujob.placement.suggestions.requests import SIZES, first_that_divides, smaller
+from gpujob.placement.suggestions.smaller_gang import MOST_GPUS
 from gpujob.placement.suggestions.volume_claims import claims_within
 
 
@@ -28,7 +29,10 @@ def within_limits(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: C
         elif attribute is not None:
             yield from _other_amount(demand, attribute, bound)
         elif bound.resource == candidate.pool.resource and not demand.sized_by_model:
-            count = min(max(gang.gpus_per_node, bound.least), bound.most)
+            nearest = min(max(gang.gpus_per_node, bound.least), bound.most)
+            fewer, more = range(nearest, max(bound.least, 1) - 1, -1), range(nearest, min(bound.most, MOST_GPUS) + 1)
+            counts = fewer if nearest < gang.gpus_per_node else more
+            count = first_that_divides(demand, gang, counts) or nearest
             if 0 < count != gang.gpus_per_node:
                 changed = demand.changed(gang, replace(gang, gpus_per_node=count))
                 distance = abs(count / gang.gpus_per_node - 1)

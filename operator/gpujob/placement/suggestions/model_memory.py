@@ -19,6 +19,7 @@ from gpujob.placement.request.model_requirements import USUAL_PRECISION, ModelDe
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, cut, proposed
+from gpujob.placement.suggestions.requests import first_that_divides
 from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 if TYPE_CHECKING:
@@ -144,10 +145,10 @@ def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Ite
         yield proposed(costs.GPUS_FROM_MODEL, "spec.gpusPerNode", gang.gpus_per_node, None, free)
     if shards:
         more = gang.gpus_per_node * 2
-        while more <= candidate.pool.largest:
-            wider = demand.changed(gang, replace(gang, gpus_per_node=more))
-            yield proposed(costs.SHARDED + more * costs.PER_GPU, "spec.gpusPerNode", gang.gpus_per_node, more, wider)
-            more *= 2
+        while count := first_that_divides(demand, gang, range(more, candidate.pool.largest + 1)):
+            wider = demand.changed(gang, replace(gang, gpus_per_node=count))
+            yield proposed(costs.SHARDED + count * costs.PER_GPU, "spec.gpusPerNode", gang.gpus_per_node, count, wider)
+            more = count * 2
 
 
 _SIZES: Final = (

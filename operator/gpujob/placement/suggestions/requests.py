@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.node_filters import image_room
 from gpujob.placement.capacity.node_fit import able_nodes, with_coming
-from gpujob.placement.filters.memory import same_number_that_fits
+from gpujob.placement.filters.memory import divides, known_heads, same_number_that_fits
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring.candidate import Candidate
@@ -73,11 +73,20 @@ def fewer_nodes(demand: Demand, candidate: Candidate, nodes: int) -> Proposal:
     return proposed(1 - nodes / gang.nodes, gang.field("nodes"), gang.nodes, nodes, changed)
 
 
-def fewer_gpus(demand: Demand, candidate: Candidate, gpus: int) -> Proposal:
-    """The proposal of fewer GPUs for each node."""
+def fewer_gpus(demand: Demand, candidate: Candidate, most: int) -> Proposal:
+    """The proposal of fewer GPUs for each node, the most of at most `most` that divide the model's heads; one always does."""
     gang = candidate.gang
+    gpus = first_that_divides(demand, gang, range(most, 0, -1)) or most
     changed = demand.changed(gang, replace(gang, gpus_per_node=gpus))
     return proposed(1 - gpus / gang.gpus_per_node, gang.field("gpusPerNode"), gang.gpus_per_node, gpus, changed)
+
+
+def first_that_divides(demand: Demand, gang: Gang, counts: Iterable[int]) -> int | None:
+    """The first of some numbers of GPUs of a node over which a model's attention heads can be divided, any number of another
+    model; None if there is none: tensor parallel engines reject it.
+    """
+    heads = known_heads(demand, gang.memory.work) if gang.memory is not None else None
+    return next((count for count in counts if heads is None or divides(count, heads)), None)
 
 
 def smaller_pods(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
