@@ -200,9 +200,9 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
             )
         case "tuple_type" if isinstance(given, str):
             return f"must be a list, for example {_as_list(given, problem['loc'])}, got {_given(given)}"
-        case "model_type" if problem["loc"][-1] in ALLOWING and isinstance(given, list):
-            names = ", ".join(str(each)[:63] for each in given[:4])
-            return f"must be a table; write {problem['loc'][-1]}: {{allow: [{one_line(names)}]}}, got a list"
+        case "model_type" if problem["loc"][-1] in ALLOWING and isinstance(given, (list, str)):
+            names = ", ".join(str(each)[:63] for each in (given[:4] if isinstance(given, list) else [given]))
+            return f"must say allow or deny; write {problem['loc'][-1]}: {{allow: [{one_line(names)}]}}, got {_given(given)}"
         case "greater_than_equal" | "less_than_equal":
             return f"{str(problem['msg']).replace('Input should be', 'must be')}, got {_given(given)}"
         case known if known in _SENTENCES:

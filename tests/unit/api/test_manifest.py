@@ -184,16 +184,26 @@ def test_whole_numbers_as_keys_are_texts_as_kubectl_makes_them() -> None:
     assert job.spec.pod_metadata.labels == {"1": "a"}
 
 
-def test_a_list_in_place_of_allow_is_told_how_to_write_it() -> None:
+@pytest.mark.parametrize(
+    ("placement", "sentence"),
+    [
+        (
+            {"accelerators": ["H100", "mi300x"]},
+            "accelerators: must say allow or deny; write accelerators: {allow: [H100, mi300x]}, got a list",
+        ),
+        ({"accelerators": []}, "accelerators: must say allow or deny; write accelerators: {allow: []}, got a list"),
+        ({"accelerators": "H100"}, "accelerators: must say allow or deny; write accelerators: {allow: [H100]}, got 'H100'"),
+        ({"pools": ["a", "b"]}, "pools: must say allow or deny; write pools: {allow: [a, b]}, got a list"),
+        ({"pools": "a"}, "pools: must say allow or deny; write pools: {allow: [a]}, got 'a'"),
+    ],
+)  # fmt: skip
+def test_names_in_place_of_allow_are_told_how_to_write_it(placement: dict[str, Any], sentence: str) -> None:
     document = {
         "apiVersion": "gpujob.dev/v1alpha1",
         "kind": "GPUJob",
         "metadata": {"name": "j"},
-        "spec": {"command": ["python"], "placement": {"accelerators": ["H100", "mi300x"]}},
+        "spec": {"command": ["python"], "placement": placement},
     }
     with pytest.raises(BadManifest) as refusal:
         read_gpujob(document)
-    assert (
-        "spec.placement.accelerators: must be a table; write accelerators: {allow: [H100, mi300x]}, got a list"
-        in str(refusal.value)
-    )
+    assert f"spec.placement.{sentence}" in str(refusal.value)
