@@ -5,8 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, A100_40, ANY_IMAGES, H100, H200, MI300X, MI325X, MI355X, decision, fleet, node, pod
+from builders import (
+    A100,
+    A100_40,
+    ANY_IMAGES,
+    H100,
+    H200,
+    MI210,
+    MI300X,
+    MI325X,
+    MI355X,
+    T4,
+    decision,
+    fleet,
+    node,
+    pod,
+)  # fmt: skip
 
+from gpujob.placement.engine.choose import choose
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import nearest_fix
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
@@ -84,11 +100,8 @@ def test_the_fix_names_the_field_of_the_shape() -> None:
     found = decision(node("n", H100), catalog=ANY_IMAGES, shapes=shapes)
     fix = nearest_fix(found, fleet(node("n", H100)), ANY_IMAGES)
     assert fix is not None
-    assert (fix.changes[0].field, fix.changes[0].before, fix.changes[0].after) == (
-        "spec.shapes[0].accelerator",
-        "MI300X",
-        "H100-SXM",
-    )
+    # The alternative for AMD stays one: a fix takes no device of the other vendor for it.
+    assert (fix.changes[0].field, fix.changes[0].before, fix.changes[0].after) == ("spec.shapes[1].nodes", 3, 1)
 
 
 @pytest.mark.parametrize(
@@ -112,3 +125,63 @@ def test_a_mistyped_model_that_is_denied_stays_denied(word: str, meant: list[str
     assert [(change.field, change.after) for change in fix.changes] == [("spec.placement.accelerators.deny", meant)]
     placement = {"objective": "Cost", "accelerators": {"deny": meant or []}}
     assert chosen(decision(*nodes, catalog=ANY_IMAGES, placement=placement)) == ("1x1", model)
+
+
+FLEET = {"t": T4, "a": A100, "h": H100, "i": MI210, "m": MI300X, "n": MI325X}
+PRICES = {"t": "0.30", "a": "2", "h": "4", "i": "0.90", "m": "4.5", "n": "5.5"}
+
+
+def fixes_of(word: str, *names: str) -> tuple[list[Any], str | None, str]:
+    """For a word for an accelerator the fix of `allow`, that of a shape, and the sentence; the job is placed with each."""
+    nodes = [node(name, FLEET[name], price=PRICES[name]) for name in names or FLEET]
+    known, found, sentences = fleet(*nodes), [], []
+    for spec in ({"placement": {"accelerators": {"allow": [word]}}}, {"shapes": [{"accelerator": word}]}):
+        said = decision(*nodes, catalog=ANY_IMAGES, **spec)
+        fix = nearest_fix(said, known, ANY_IMAGES)
+        sentences.append(said.problems[0].message)
+        found.append("none" if fix is None else fix.changes[0].after)
+        assert fix is None or (len(fix.changes) == 1 and choose(fix.demand, known, ANY_IMAGES).choice is not None)
+    return found[0], found[1], sentences[1].removeprefix(f"shapes[0].accelerator: {word} is no known accelerator")
+
+
+@pytest.mark.parametrize(
+    ("word", "allow", "shape", "sentence"),
+    [
+        ("Hopper", ["H100-SXM"], "H100-SXM", "; the nearest is H100-SXM"),
+        ("sm_80", ["A100-80GB"], "A100-80GB", "; the nearest is A100-80GB"),
+        ("turing", ["T4"], "T4", "; the nearest is T4"),
+        ("gfx942", ["MI300X", "MI325X"], "MI300X", "; the nearest are MI300X and MI325X"),
+        ("CDNA2", ["MI210"], "MI210", "; the nearest is MI210"),
+        ("mi200", ["MI210"], "MI210", "; the nearest is MI210"),
+        ("instinct", ["MI210", "MI300X", "MI325X"], "MI210", "; the nearest are MI210, MI300X and MI325X"),
+        ("amd", ["MI210", "MI300X", "MI325X"], "MI210", "; the nearest are MI210, MI300X and MI325X"),
+        ("NVIDIA", ["A100-80GB", "H100-SXM", "T4"], "A100-80GB", "; the nearest are A100-80GB, H100-SXM and T4"),
+        # Near no model: the word may be left out, a device for another one is no fix.
+        ("H800", None, None, ""),
+        ("Zzz", None, None, ""),
+        # No device of its vendor is known by that name, and one of the other vendor is not what was meant.
+        ("MI999", "none", "none", ""),
+        ("gfx1100", "none", "none", ""),
+        ("Radeon VII", "none", "none", ""),
+        ("blackwell", "none", "none", ""),
+        ("GeForce 9", "none", "none", ""),
+    ],
+)
+def test_a_word_for_no_model_gets_devices_of_its_kind_or_none(word: str, allow: Any, shape: Any, sentence: str) -> None:
+    assert fixes_of(word) == (allow, shape, sentence)
+
+
+def test_a_vendor_without_a_device_gets_none_of_the_other() -> None:
+    assert fixes_of("amd", "t", "h")[:2] == ("none", "none")
+    assert fixes_of("hopper", "m")[:2] == ("none", "none")
+
+
+def test_a_shape_of_one_vendor_never_becomes_one_of_the_other() -> None:
+    nodes, spec = (
+        [node("h", H100, 2, price="2")],
+        [{"accelerator": "MI300X"}, {"accelerator": "H100", "gpusPerNode": 4}],
+    )
+    fix = nearest_fix(decision(*nodes, catalog=ANY_IMAGES, shapes=spec), fleet(*nodes), ANY_IMAGES)
+    assert fix is not None
+    assert [(change.field, change.after) for change in fix.changes] == [("spec.shapes[1].gpusPerNode", 2)]
+    assert nearest_fix(decision(*nodes, catalog=ANY_IMAGES, shapes=spec[:1]), fleet(*nodes), ANY_IMAGES) is None

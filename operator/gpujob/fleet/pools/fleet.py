@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.devices.families import is_of
 from gpujob.catalog.devices.identity import nearest
 from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.kubernetes.objects import Resources
@@ -64,9 +65,15 @@ class Fleet:
         return next((pool for pool in self.pools if pool.name == name), None)
 
     def nearest_accelerators(self, word: str, catalog: Catalog) -> tuple[str, ...]:
-        """The accelerators that an unknown name may mean: those of the catalog, else unknown ones of the fleet that it begins."""
+        """The accelerators that an unknown name may mean: those of the fleet whose vendor, architecture or series it is, those of the
+        catalog, else unknown ones of the fleet that it begins.
+        """
+        devices = [pool.accelerator for pool in self.pools if pool.accelerator is not None]
+        kin = {device.id for device in devices if is_of(word, device)}
         begun = {pool.accelerator_id for pool in self.pools if pool.accelerator_id.lower().startswith(word.lower())}
-        return catalog.nearest_accelerators(word) or (tuple(sorted(begun)) if len(word) > 2 else ())
+        return (
+            tuple(sorted(kin)) or catalog.nearest_accelerators(word) or (tuple(sorted(begun)) if len(word) > 2 else ())
+        )
 
     def nearest_pool(self, word: str) -> str | None:
         """The pool that an unknown name most likely means; the capacity type at the end of names hardly counts."""

@@ -56,7 +56,7 @@ def _image(own: OwnRuntime) -> dict[str, str]:
 
 
 def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """Adds the pool's accelerator to the job's lists, or to its gang."""
+    """Adds the pool's accelerator to the job's lists, or puts it in place of a gang's of the same vendor."""
     name = candidate.pool.accelerator_id
     allowed, denied = demand.accelerators_allowed, demand.accelerators_denied
     apart = _steps_apart(candidate, demand.ids_of(allowed), catalog)
@@ -65,6 +65,8 @@ def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catal
     if not demand.is_meant_for(gang, (name,)) and candidate.pool.accelerator is not None:
         changed = demand.changed(gang, replace(gang, accelerator=name))
         apart = _steps_apart(candidate, demand.ids_of((gang.accelerator or "",)), catalog)
+        if apart == UNRELATED:
+            return  # Another vendor's device, or one for an unknown name, is not what the shape is for.
         cost = costs.NAME_ALLOWED - costs.CLOSER_DEVICE * (UNRELATED - apart)
         yield proposed(cost, gang.field("accelerator"), gang.accelerator, name, changed)
 

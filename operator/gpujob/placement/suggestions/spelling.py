@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices import identity
+from gpujob.catalog.devices.families import vendor_of
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.filters.job_validation import NOT_FEATURES, is_said, vendors_left
 from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
@@ -44,6 +45,7 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
     ):
         yield from _listed(demand, f"{kind}_allowed", f"{placement}.{kind}.allow", known, near)
         yield from _listed(demand, f"{kind}_denied", f"{placement}.{kind}.deny", known, near)
+    yield from _of_no_device(demand, fleet, catalog)
     for gang in demand.gangs:
         word = gang.accelerator
         if word and not is_accelerator(word):
@@ -52,6 +54,16 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
                 changed = demand.changed(gang, replace(gang, accelerator=meant))
                 yield proposed(costs.CLOSEST_NAME, gang.field("accelerator"), word, meant, changed)
     yield from _names(demand, fleet, catalog)
+
+
+def _of_no_device(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """Leaves out the accelerator of a gang that is near no known one, unless its name says a vendor: any device would do then."""
+    for gang in demand.gangs:
+        word = gang.accelerator
+        seen = word is None or catalog.named(word) or any(pool.accelerator_id == word for pool in fleet.pools)
+        if word and not seen and not fleet.nearest_accelerators(word, catalog) and vendor_of(word) is None:
+            changed = demand.changed(gang, replace(gang, accelerator=None))
+            yield proposed(costs.UNKNOWN_NAME_DROPPED, gang.field("accelerator"), word, None, changed)
 
 
 USUAL: Final = {"fp8": "FP8OCP"}
@@ -150,5 +162,7 @@ def _listed(
     meant = tuple(dict.fromkeys(name for word in words for name in ((word,) if known(word) else nearest(word))))
     without = tuple(word for word in words if known(word))
     for cost, others in ((costs.CLOSEST_NAME, meant), (costs.UNKNOWN_NAME_DROPPED, without)):
+        if attribute == "accelerators_allowed" and not others and any(map(vendor_of, words)):
+            return  # Any device would do then, those of the other vendor too.
         changes: dict[str, Any] = {attribute: others}
         yield proposed(cost, field, list(words), list(others) or None, demand.but(**changes))
