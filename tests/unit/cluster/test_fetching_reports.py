@@ -14,8 +14,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gpujob.cluster.metrics.exposition import MOST_BYTES
-from gpujob.cluster.telemetry import scraper
-from gpujob.cluster.telemetry.scraper import Refused, Silent, Unreached, fetch, pod_address
+from gpujob.cluster.telemetry import fetching
+from gpujob.cluster.telemetry.fetching import Refused, Silent, Unreached, fetch, pod_address
 from gpujob_runner.report.serving.server import metrics_server
 from tests.unit.cluster.test_it_starts_as_installed import needs_ipv6
 
@@ -52,7 +52,7 @@ async def slow(_: web.Request) -> web.Response:
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with scraper.reading_session() as made:
+    async with fetching.reading_session() as made:
         yield made
 
 
@@ -84,8 +84,8 @@ async def test_nothing_is_unpacked(session: aiohttp.ClientSession) -> None:
 
 
 async def test_a_slow_reply_is_given_up(session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scraper, "TIMEOUT", 0.2)
-    async with scraper.reading_session() as hasty:
+    monkeypatch.setattr(fetching, "TIMEOUT", 0.2)
+    async with fetching.reading_session() as hasty:
         with pytest.raises(Silent, match=r"no reply within 0\.2 seconds"):
             await served(slow, hasty)
 

@@ -9,9 +9,8 @@ import pytest
 from test_what_is_taken_of_a_report import Reading
 
 from gpujob.cluster.metrics.exposition import MOST_BYTES, UnreadableReport
-from gpujob.cluster.telemetry import scraper
+from gpujob.cluster.telemetry.fetching import Refused, Silent, Unreached
 from gpujob.cluster.telemetry.ranks import read_ranks
-from gpujob.cluster.telemetry.scraper import Refused, Silent
 from gpujob.status.attempts.standstill import RankSeen
 from gpujob.status.records.objects import PodState
 from gpujob_runner.report.standstill.page import aged, ranks_page
@@ -119,7 +118,7 @@ async def test_a_phase_in_another_pod_stops_the_clock(monkeypatch: pytest.Monkey
     ("error", "why"),
     [(Refused(), "has no reporter on port 9466"),
      (Silent(""), "accepts connections on port 9466 and does not answer: its process is stopped, or keeps Python's lock"),
-     (scraper.Unreached("EHOSTUNREACH"), "cannot be reached on port 9466 (EHOSTUNREACH)")],
+     (Unreached("EHOSTUNREACH"), "cannot be reached on port 9466 (EHOSTUNREACH)")],
 )  # fmt: skip
 async def test_a_pod_whose_ranks_are_not_read_is_named(
     monkeypatch: pytest.MonkeyPatch, error: Exception, why: str

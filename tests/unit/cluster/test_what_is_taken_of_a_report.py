@@ -15,7 +15,8 @@ from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.telemetry import scraper
-from gpujob.cluster.telemetry.scraper import Scraper, Unreached
+from gpujob.cluster.telemetry.fetching import Unreached, reading_session
+from gpujob.cluster.telemetry.scraper import Scraper
 from gpujob.fleet.kubernetes.host_ports import report_port
 from gpujob.render.attempt import Numbered
 from gpujob.status.attempts.progress import Measured
@@ -75,7 +76,7 @@ class Reading:
         self.seconds, self.answer = seconds, answer.encode()
         pod = self.scraper._first_pod("u")
         assert pod is not None
-        async with scraper.reading_session() as session:
+        async with reading_session() as session:
             await self.scraper._read_one(session, self.job, pod)
 
     @property

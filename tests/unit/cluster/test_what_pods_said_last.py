@@ -55,19 +55,19 @@ class Book:
     """An index with a job, its child and some pods; `departed` is what it knows of those that are gone."""
 
     def __init__(self, *pods: dict[str, Any], job: dict[str, Any] | None = None) -> None:
-        self.mirror = ObjectCache(mirrored("runner"))
+        self.cache = ObjectCache(mirrored("runner"))
         gpujob = {"metadata": {"name": "j", "namespace": "team", "uid": "u", "resourceVersion": "2"}, "spec": {}}
         held = {"gpujobs": [gpujob], "jobs": [job or child()], "pods": pods}
-        for kind in self.mirror.kinds:
-            self.mirror.replace(kind, held.get(kind, ()), "5")
-        self.index = ClusterIndex(self.mirror, ANY_IMAGES)
+        for kind in self.cache.kinds:
+            self.cache.replace(kind, held.get(kind, ()), "5")
+        self.index = ClusterIndex(self.cache, ANY_IMAGES)
         self.take()
 
     def take(self) -> set[str]:
-        return self.index.take(self.mirror.take_changes())
+        return self.index.take(self.cache.take_changes())
 
     def event(self, kind: str, event: str, obj: dict[str, Any]) -> None:
-        self.mirror.apply(kind, event, obj)
+        self.cache.apply(kind, event, obj)
 
     @property
     def departed(self) -> list[PodState]:
@@ -104,7 +104,7 @@ def read_state(raw: dict[str, Any], *, gone: bool) -> PodState:
 
 def test_a_list_without_the_pod_keeps_what_was_seen_last() -> None:
     book = Book(pod(conditions=[DISRUPTED]))
-    book.mirror.replace("pods", (), "50")
+    book.cache.replace("pods", (), "50")
     assert book.take() == {"u"}
     assert [each.disruption for each in book.departed] == ["PreemptionByScheduler"]
 
@@ -122,7 +122,7 @@ def test_a_list_without_the_pod_keeps_what_was_seen_last() -> None:
 )
 def test_what_says_nothing_of_an_end_or_is_not_of_a_child_is_not_kept(last: dict[str, Any]) -> None:
     book = Book(pod(**last))
-    book.mirror.replace("pods", (), "50")
+    book.cache.replace("pods", (), "50")
     book.take()
     assert book.departed == []
 
@@ -166,8 +166,8 @@ def test_the_number_of_pods_is_bounded() -> None:
 
 
 def test_pods_that_nobody_takes_are_bounded_too() -> None:
-    mirror = ObjectCache(mirrored("runner"))
-    mirror.replace("pods", [pod(f"p{number}", **ended(1)) for number in range(MOST_DEPARTED + 5)], "5")
-    mirror.replace("pods", (), "6")
-    assert len(mirror.take_departed("pods")) == MOST_DEPARTED
-    assert mirror.take_departed("pods") == {}
+    cache = ObjectCache(mirrored("runner"))
+    cache.replace("pods", [pod(f"p{number}", **ended(1)) for number in range(MOST_DEPARTED + 5)], "5")
+    cache.replace("pods", (), "6")
+    assert len(cache.take_departed("pods")) == MOST_DEPARTED
+    assert cache.take_departed("pods") == {}

@@ -223,16 +223,14 @@ class Retries(Shape):
 
 
 class Stall(Shape):
-    """When a running job counts as one that stands still, and what follows. The clock stands while the program compiles, evaluates or
-    saves, for phaseSeconds at most."""
+    """When a running job counts as one that stands still, and what follows. The clock stands while it compiles, evaluates or saves."""
 
     after_seconds: Annotated[int, Field(ge=10, le=604800)] | None = None
     """Seconds without a step; six times the job's slowest step, 90 to 900, when absent."""
     first_step_seconds: Annotated[int, Field(ge=10, le=604800)] | None = None
     """Seconds until the first step; 1800 when absent."""
     phase_seconds: Annotated[int, Field(ge=10, le=604800)] | None = None
-    """Seconds for which the clock stands in one phase (compiling, evaluating, saving) without a batch; six times the longest earlier
-    phase of its kind, at least 7200, when absent. A change applies to the next attempt."""
+    """Seconds of a phase without a batch for which the clock stands; six times its longest earlier one, at least 7200, when absent."""
     action: Literal["Tell", "Restart", "Fail"] | None = None
     """`Tell`: condition Stalled, an event and a metric say it, the job runs on. Restart: the attempt ends, and the next one goes on
     from the checkpoint; it counts in retries.infrastructure. Fail: the job is Failed and gives its GPUs back. `Tell` when absent."""

@@ -8,8 +8,6 @@ another job or attempt are dropped.
 from __future__ import annotations
 
 import asyncio
-import errno
-import ipaddress
 import math
 import zlib
 from collections import Counter
@@ -20,11 +18,19 @@ from typing import Any, Final
 
 import aiohttp
 import structlog
-from yarl import URL
 
-from gpujob.cluster.metrics.exposition import MOST_BYTES, Report, UnreadableReport, read_report
+from gpujob.cluster.metrics.exposition import Report, UnreadableReport, read_report
 from gpujob.cluster.metrics.window import SHORTEST, Window
 from gpujob.cluster.queue.work_queue import ControllerState
+from gpujob.cluster.telemetry.fetching import (
+    AT_ONCE,
+    Refused,
+    Silent,
+    Unreached,
+    fetch,
+    pod_address,
+    reading_session,
+)
 from gpujob.cluster.telemetry.ranks import read_ranks
 from gpujob.lifecycle import stalls
 from gpujob.status.attempts import probe_runs, progress
@@ -46,35 +52,11 @@ EVERY: Final = 15.0
 TRIAL_EVERY: Final = 5.0
 """Seconds between two readings of a probe, which ends after some steps."""
 
-TIMEOUT: Final = 3.0
-"""The most seconds of one reading."""
-
-AT_ONCE: Final = 32
-"""Readings in flight at the same time."""
-
 PATIENCE: Final = 4
 """Intervals of failure before it is reported: a program needs time until it imports torch, a network until it is up."""
 
 SELDOM: Final = 20
 """Intervals between two readings of a job after that: waiting for many would delay the others."""
-
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-OF_CLOUDS: Final = frozenset(map(ipaddress.ip_address, ("168.63.129.16", "100.100.100.200", "fd00:ec2::254")))
-"""Metadata addresses of Azure, Alibaba and AWS that are not link-local as elsewhere."""
-
-
-class Unreached(Exception):
-    """No reply; the message gives the network error in a few words."""
-
-
-class Silent(Unreached):
-    """The connection was accepted, and nothing came: the process is stopped, or keeps Python's lock."""
-
-
-class Refused(Exception):
-    """The pod exists and nothing listens on the port."""
 
 
 @dataclass(slots=True)
@@ -296,62 +278,3 @@ def _last_step(memory: _Memory, report: Report, now: float) -> float | None:
     memory.steps = memory.steps if steps is None else steps
     told = None if report.last_step_at is None else min(report.last_step_at, now)
     return told if memory.stepped_at is None else memory.stepped_at
-
-
-def reading_session() -> aiohttp.ClientSession:
-    """A session that keeps nothing: no connection, no cookie, no proxy of the environment."""
-    return aiohttp.ClientSession(
-        timeout=aiohttp.ClientTimeout(total=TIMEOUT, sock_connect=TIMEOUT / 2),
-        connector=aiohttp.TCPConnector(limit=AT_ONCE, force_close=True, use_dns_cache=False),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        # A few bytes could become many.
-        auto_decompress=False,
-        trust_env=False,
-    )
-
-
-def pod_address(text: str) -> Address:
-    """The address in a pod's status; raises Unreached for an address that no pod has.
-
-    A user who can write the status of a pod could otherwise send the operator to itself, or to a node's metadata service.
-    """
-    try:
-        host = ipaddress.ip_address(text)
-    except ValueError:
-        raise Unreached("its address is none") from None
-    # IPv6 that has an IPv4 address inside is of the reserved or the tunnels' ranges.
-    tunnel = isinstance(host, ipaddress.IPv6Address) and (host.sixtofour or host.teredo or host.scope_id)
-    here = host.is_loopback or host.is_unspecified or host.is_link_local
-    if here or host.is_multicast or host.is_reserved or tunnel or host in OF_CLOUDS:
-        raise Unreached(f"no pod has the address {host}")
-    return host
-
-
-async def fetch(session: aiohttp.ClientSession, host: Address, port: int, path: str = "/metrics") -> bytes:
-    """The body that a reporter serves at a path, of at most MOST_BYTES and one byte; raises Refused, Silent or Unreached."""
-    try:
-        url = URL.build(scheme="http", host=str(host), port=port, path=path)
-        async with session.get(url, allow_redirects=False, headers={"Accept-Encoding": "identity"}) as answer:
-            if answer.status != 200:
-                raise Unreached(f"HTTP status {answer.status}")
-            return await _at_most(answer.content, MOST_BYTES + 1)
-    except aiohttp.ClientConnectorError as error:
-        if error.os_error.errno == errno.ECONNREFUSED:
-            raise Refused from error
-        raise Unreached(errno.errorcode.get(error.os_error.errno or 0, "no connection")) from error
-    except aiohttp.ConnectionTimeoutError:
-        raise Unreached(f"no connection within {TIMEOUT / 2:g} seconds") from None
-    except TimeoutError:
-        raise Silent(f"no reply within {TIMEOUT:g} seconds") from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise Unreached(type(error).__name__) from error
-
-
-async def _at_most(stream: aiohttp.StreamReader, limit: int) -> bytes:
-    parts, size = [], 0
-    async for part in stream.iter_any():
-        parts.append(part)
-        size += len(part)
-        if size >= limit:
-            break
-    return b"".join(parts)[:limit]
