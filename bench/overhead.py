@@ -85,7 +85,7 @@ def reporter_on(on: bool) -> None:
     torch.utils.data.dataloader._BaseDataLoaderIter.__next__ = WITH if on else WITHOUT
     if on and torch_hooks._handle is None:
         # Not `watch_optimizers`, which wraps the construction of optimizers once for each call.
-        register = torch.optim.optimizer.register_optimizer_step_post_hook
+        register = sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook
         torch_hooks._handle = register(torch_hooks.after_step)
     elif not on and torch_hooks._handle is not None:
         torch_hooks._handle.remove()

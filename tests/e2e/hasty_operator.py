@@ -21,7 +21,7 @@ from gpujob.lifecycle.timings import Timings as JobTimings
 
 LEASE = LeaseTimings(duration=5, deadline=3.5, renew_every=1.5, retry_every=0.7)
 WATCHING = Timings(silence=float(os.environ.get("HASTY_SILENCE", "22")))
-TIMINGS = JobTimings(runner_unused=8.0, forged_end=4.0, prices=1.0, orphans=2.0)
+TIMINGS = JobTimings(runner_unused=8.0, forged_end=4.0, prices=1.0, orphans=2.0, stall_confirmed=3.0)
 POOLS_EVERY = 4.0
 
 log = structlog.get_logger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from gpujob.status.records.read_objects import INDEX
@@ -24,17 +24,21 @@ def own_address() -> str:
 
 
 class Reporter:
-    """A program that trains 4 steps and 1,000 tokens a second, and is half done; `whose` are its job's uid and the attempt."""
+    """A program that trains 4 steps and 1,000 tokens a second, and is half done; `whose` are its job's uid and the attempt. `ranks` is
+    what it answers at /ranks, `answers` is cleared while it accepts connections and says nothing."""
 
     def __init__(self, port: int = 0, whose: tuple[str, str] | None = None) -> None:
         reporter = self
         self.began, self.body, self.whose = time.monotonic(), b"", whose
+        self.ranks, self.answers = b"", Event()
+        self.answers.set()
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                reporter.answers.wait()
                 self.send_response(200)
                 self.end_headers()
-                self.wfile.write(reporter.body or reporter.report())
+                self.wfile.write(reporter.ranks if self.path == "/ranks" else reporter.body or reporter.report())
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -57,6 +61,7 @@ class Reporter:
 
     def close(self) -> None:
         """Stops serving."""
+        self.answers.set()
         self.server.shutdown()
         self.server.server_close()
 

@@ -47,6 +47,25 @@ def test_several_behind() -> None:
     assert behind(seen) == f"rank 1 and 1 other (pod j-1 on node n1) is at step 9 in {READS}"
 
 
+@pytest.mark.parametrize("copy", ["item", "cpu", "tolist", "float"])
+def test_a_rank_that_copies_a_number_to_the_host_waits(copy: str) -> None:
+    """As two ranks on H200 do in an evaluation: one reads, and the other asks for the result of a collective."""
+    place = f"{copy} (of a tensor)"
+    assert sentence(Ranks((rank(0, 9, place, ITEM), rank(1, 9, READS)), 2)) == (
+        f"rank 1 (pod j-1 on node n1) is at step 9 in {READS}; rank 0 waits at step 9 in {place}, called from {ITEM}"
+    )
+
+
+def test_the_phase_of_the_rank_that_is_behind_is_said() -> None:
+    saves = RankSeen(1, "j-1", "n1", 9, "Saving", still=7300.0, stack=(READS,))
+    assert behind([rank(0, 9, REDUCES), saves]) == (
+        f"rank 1 (pod j-1 on node n1) is at step 9 (phase Saving) in {READS}"
+    )
+    assert behind([RankSeen(0, "j-0", "n0", 9, "Saving\nx", still=7300.0)]) == (
+        "rank 0 (pod j-0 on node n0) is at step 9 (phase Saving\\nx)"
+    )
+
+
 def test_the_few_that_are_elsewhere() -> None:
     assert behind([rank(0, 9, ITEM), rank(1, 9, READS), rank(2, 9, ITEM)]).startswith("rank 1 ")
     assert behind([rank(0, 9, ITEM), rank(1, 9, READS)]).startswith("no rank is behind the others")

@@ -31,11 +31,12 @@ NAMED: Final = 4
 _WAITS: Final = re.compile(
     r"^(?:_?(?:all_reduce|all_gather|all_to_all|reduce_scatter|broadcast|scatter|gather|reduce|barrier|monitored_barrier)\w*"
     r"|recv|send|irecv|isend|batch_isend_irecv|wait|wait_stream|wait_tensor|synchronize|_engine_run_backward"
-    r"|all_reduce_across\w*|_wait_\w+) \("
+    r"|all_reduce_across\w*|_wait_\w+) \(|^\w+ \(of a tensor\)"
 )
-"""Functions in which a rank waits for its peers: torch.distributed, its store, streams, and the backward pass."""
+"""Functions in which a rank waits for its peers: torch.distributed, its store, streams, the backward pass, and copies to the host,
+which wait for the collectives that were enqueued before."""
 
-_OF_LIBRARIES: Final = re.compile(r"\((?:torch|deepspeed|accelerate|transformers|lightning|<frozen )")
+_OF_LIBRARIES: Final = re.compile(r"\((?:torch|deepspeed|accelerate|transformers|lightning|of a tensor|<frozen )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def _of_behind(behind: Sequence[RankSeen]) -> str:
     where = f" on node {first.node}" if first.node else ""
     step = f"is at step {first.steps}"
     if first.phase != TRAINING:
-        step += f", in the phase {_shown(first.phase)},"
+        step += f" (phase {_shown(first.phase)})"
     if first.silent > SILENT_AFTER:
         step += f" and has not answered for {first.silent:.0f} seconds: its process is stopped, or keeps Python's lock"
     stack = f" in {' < '.join(map(_shown, _shortened(first.stack)))}" if first.stack else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import faulthandler
 import os
 import re
@@ -36,6 +37,9 @@ SAVERS = {
 }
 """Functions that write a checkpoint, by their file."""
 
+COPIES = ("item", "tolist", "numpy", "cpu", "synchronize", "float", "int", "bool")
+"""What waits for a device without a frame of Python, by the name that the program calls: methods of a tensor, and functions of one."""
+
 _FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 
 
@@ -50,6 +54,9 @@ def stack_of(thread: int) -> list[str]:
         text = os.pread(file, MOST_BYTES, 0).decode("ascii", "replace")
     finally:
         os.close(file)
+    frame_now = sys._current_frames().get(thread)
+    waits = copy_in(frame_now) if frame_now is not None else None
+    del frame_now
     wanted, found, inside = f"hread 0x{thread:016x}", list[str](), False
     for line in text.split("\n"):
         frame = _FRAME.match(line)
@@ -58,8 +65,31 @@ def stack_of(thread: int) -> list[str]:
                 break
             inside = wanted in line
         elif inside and len(found) < MOST_LINES:
+            if waits and not found:
+                found.append(f"{waits} (of a tensor)")
             found.append(f"{frame[3]} ({_short(frame[1])}:{frame[2]})"[:LONGEST_LINE])
     return found
+
+
+def copy_in(frame: FrameType) -> str | None:
+    """The name of `COPIES` that a frame calls just now; None where it calls something else. The bytecode says it, since the source may
+    lie on the very file system that hangs."""
+    before: list[dis.Instruction] = []
+    for instruction in dis.get_instructions(frame.f_code):
+        if instruction.offset > frame.f_lasti:
+            break
+        if instruction.opname not in _NO_OPERANDS:
+            before.append(instruction)
+    if len(before) < 3 or not before[-1].opname.startswith("CALL"):
+        return None
+    loaded, argument = before[-2], before[-3]
+    if loaded.opname.startswith("LOAD_") and argument.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+        loaded = argument if loaded.opname not in ("LOAD_METHOD", "LOAD_ATTR") else loaded
+    return str(loaded.argval) if loaded.argval in COPIES else None
+
+
+_NO_OPERANDS = ("CACHE", "PRECALL", "PUSH_NULL", "NOP", "EXTENDED_ARG")
+"""Instructions between the name of what is called and the call."""
 
 
 def _short(path: str) -> str:
