@@ -11,9 +11,11 @@ runs as a process with the rights of the chart's ServiceAccount. Pods are bound 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import http.client
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -59,11 +61,18 @@ class BoundPods:
         self._answer = self._connection.getresponse()
         threading.Thread(target=self._follow, daemon=True).start()
 
+    def close(self) -> None:
+        """Ends the watch."""
+        if self._connection.sock is not None:
+            self._connection.sock.shutdown(socket.SHUT_RDWR)
+
     def _follow(self) -> None:
-        for line in self._answer:
-            pod = json.loads(line)["object"]
-            if pod["spec"].get("nodeName"):
-                self.names.add(pod["metadata"]["name"])
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            for line in self._answer:
+                pod = json.loads(line)["object"]
+                if pod["spec"].get("nodeName"):
+                    self.names.add(pod["metadata"]["name"])
+        self._connection.close()
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,7 @@ class Bench:
             submit(team, number)
         eventually(lambda: len(bound.names) == self.jobs, 300, what="all bound", every=0.02)
         seconds = time.monotonic() - began
+        bound.close()
         time.sleep(SETTLED)
         used = operator.cpu_seconds() - before[0], self._server_cpu() - before[1]
         requests: Counter[str] = Counter()
