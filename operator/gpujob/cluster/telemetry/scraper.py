@@ -102,10 +102,16 @@ class Scraper:
         """The running jobs to read now, with the pod of their first process."""
         now, due, running = self._work.clock(), [], set()
         for uid, job in self._work.index.jobs.items():
-            if job.status.get("state") != State.RUNNING or (pod := self._first_pod(uid)) is None:
+            if job.status.get("state") != State.RUNNING:
+                continue
+            memory = self._memory.get(uid)
+            # Each second this goes over all jobs, and to find a job's pod costs more than all the rest.
+            if memory is not None and memory.next_at > now:
+                running.add(uid)
+                continue
+            if (pod := self._first_pod(uid)) is None:
                 continue
             running.add(uid)
-            memory = self._memory.get(uid)
             if memory is None or memory.pod != pod.name:
                 # Spread over the interval, and the same for each start of the operator.
                 spread = self._every * (zlib.crc32(uid.encode()) % 997) / 997
