@@ -14,10 +14,11 @@ from gpujob.lifecycle.actions import Action, Numbers
 from gpujob.lifecycle.attempts import is_final
 from gpujob.lifecycle.children import current_child
 from gpujob.lifecycle.next_action import next_action
-from gpujob.lifecycle.view import JobView
+from gpujob.lifecycle.sightings import Sightings
+from gpujob.lifecycle.view import JobView, Made
 from gpujob.status.attempts.spending import gpus_of
 from gpujob.status.job.telemetry import SILENT
-from gpujob.status.records.objects import ChildRecord, JobRecord
+from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 
 
 class JobReconciler:
@@ -62,6 +63,9 @@ class JobReconciler:
             work.requeue_after(job.uid, wait)
             return actions.Nothing()
         work.held.discard(job.uid)
+        if memory.made is not None and (wait := self._seconds_to_start(job, memory.made, memory.sightings)) > 0:
+            work.requeue_after(job.uid, wait)
+            return actions.Nothing()
         found = next_action(self._view(job), memory.sightings, work.moment(), work.timings)
         memory.sightings = found.sightings
         if found.watches_nodes:
@@ -71,6 +75,22 @@ class JobReconciler:
         if found.requeue_after is not None:
             work.requeue_after(job.uid, found.requeue_after)
         return found.action
+
+    def _seconds_to_start(self, job: JobRecord, made: Made, sightings: Sightings) -> float:
+        """Seconds in which a child that was made just now has nothing to report, because its pods are created and bound; 0 if it has.
+
+        Its pods change three times until they run, and each look at a job costs more than this one at its pods. The first look
+        is a whole one, from which its waits count.
+        """
+        left = made.since + self._work.timings.placed - self._work.clock()
+        if left <= 0 or job.leaving or job.generation != made.generation or sightings.unbound[0] != made.uid:
+            return 0.0
+        children = self._work.index.children_of(job.uid)
+        if len(children) != 1 or not _only_starts(children[0], made) or job.status.get("jobName") == children[0].name:
+            return 0.0
+        if self._work.index.strays_of(job):
+            return 0.0
+        return left if all(map(_is_new, self._work.index.pods_of(job))) else 0.0
 
     def _view(self, job: JobRecord) -> JobView:
         index, children = self._work.index, self._work.index.children_of(job.uid)
@@ -166,3 +186,15 @@ class JobReconciler:
         if wait > 0:
             self._work.requeue_after(job.uid, wait)
         return wait <= 0
+
+
+def _only_starts(child: ChildRecord, made: Made) -> bool:
+    """Whether a child is the one that was made, pinned to its nodes, and goes on."""
+    return child.uid == made.uid and bool(child.nodes) and not (child.ended or child.leaving or child.paused)
+
+
+def _is_new(pod: PodState) -> bool:
+    """Whether a pod shows nothing but that it exists, or that it is bound."""
+    return pod.phase == "Pending" and not (
+        pod.leaving or pod.started or pod.waiting_reason or pod.check or pod.unhealthy
+    )
