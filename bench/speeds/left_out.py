@@ -10,8 +10,10 @@ from statistics import median
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.catalog.devices.efficiency import Fit, Run, runs_of
+from gpujob.catalog.devices.efficiency import Efficiency, Key
+from gpujob.catalog.devices.efficiency_fit import Fit, Run, chip_of, reference_subject, runs_of, subject_of
 from gpujob.catalog.devices.roofline import REFERENCE
+from gpujob.catalog.entities import Accelerator
 from gpujob.values.vocabulary import Vendor
 
 OLD: Final = frozenset({"7.0", "7.5", "8.0", "8.6", "gfx908", "gfx90a"})
@@ -34,14 +36,22 @@ class Miss:
 
 def misses(catalog: Catalog) -> list[Miss]:
     """A miss for each accelerator and kind of work in formats of 16 bits or below them that has rows of its own."""
-    runs = runs_of(catalog.throughputs, catalog.accelerators)
+    runs, known = runs_of(catalog.throughputs, catalog.accelerators), {each.id: each for each in catalog.accelerators}
     whole, found = Fit(runs), list[Miss]()
     for name in sorted({run.key.accelerator for run in runs} - {REFERENCE}):
-        rest = Fit([run for run in runs if run.key.accelerator != name])
-        for key, run in {run.key: run for run in runs if run.key.accelerator == name}.items():
-            guess, truth = rest.efficiency(key), whole.efficiency(key)
+        rest = Fit([run for run in runs if chip_of(known[run.key.accelerator]) != chip_of(known[name])])
+        own = {run.key._replace(streams=False): run for run in runs if run.key.accelerator == name}
+        for key, run in own.items():
+            guess, truth = (efficiency_of(fit, known[name], key) for fit in (rest, whole))
             found.append(Miss(run, math.log(guess.share / truth.share), guess.error))
     return found
+
+
+def efficiency_of(fit: Fit, accelerator: Accelerator, key: Key) -> Efficiency:
+    """The efficiency of an accelerator by a fit, on the kind of work and in the formats of a key."""
+    subject = subject_of(accelerator, key.kind, narrow=key.narrow)
+    assert subject is not None
+    return fit.efficiency(subject, reference_subject(key.kind, narrow=key.narrow))
 
 
 def typical(found: Sequence[Miss]) -> float:
@@ -68,11 +78,12 @@ def leaning(catalog: Catalog) -> tuple[float, float]:
 
 
 def _leanings(groups: Iterable[Sequence[Run]], fit: Fit, catalog: Catalog) -> Iterator[float]:
-    vendors = {each.id: each.vendor for each in catalog.accelerators}
+    known = {each.id: each for each in catalog.accelerators}
     for group in groups:
         beyond = defaultdict[Vendor, list[float]](list)
         for run in group:
-            beyond[vendors[run.key.accelerator]].append(run.rest - math.log(fit.efficiency(run.key).share))
+            accelerator = known[run.key.accelerator]
+            beyond[accelerator.vendor].append(run.rest - math.log(efficiency_of(fit, accelerator, run.key).share))
         if len(beyond) == 2:
             amd, nvidia = beyond[Vendor.AMD], beyond[Vendor.NVIDIA]
             yield sum(amd) / len(amd) - sum(nvidia) / len(nvidia)

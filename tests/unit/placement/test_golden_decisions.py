@@ -7,6 +7,7 @@ of an H100 (1.77 times in AIMultiple's Llama-3.1-8B). The same GPUs, another ord
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Final
 
@@ -113,7 +114,9 @@ def test_at_crusoe_two_are_equal_and_the_cheaper_hour_wins_and_spot_is_cheaper_s
     for kind in WorkKind:
         found = decided(by_the_gpu("crusoe", "us-east1", "MI300X", "H200"), kind)
         assert order(found) == ["MI300X", "H200"]
-        assert work_for_a_dollar(found, "MI300X") / work_for_a_dollar(found, "H200") == pytest.approx(1, abs=0.05)
+        # Either may be the better value; the printed errors of their speeds decide that neither is.
+        room = math.prod(1 + (c.speed.error if c.speed else 0) / 100 for c in found.candidates[:2])
+        assert 1 / room < work_for_a_dollar(found, "MI300X") / work_for_a_dollar(found, "H200") < room
     spot = [
         *by_the_gpu("crusoe", "us-east1", "H200"),
         *by_the_gpu("crusoe", "us-east1", "MI300X", **{"karpenter.sh/capacity-type": "spot"}),

@@ -26,3 +26,5 @@ class Throughput:
     devices: int = 1
     source: str = ""
     checked_on: str = ""
+    sequences: int | None = None
+    """Sequences that were served at once, where the source says so."""

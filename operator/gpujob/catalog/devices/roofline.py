@@ -7,7 +7,7 @@ step, memory the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpujob.values.vocabulary import Precision, RunFormat, WorkKind
 
@@ -32,6 +32,11 @@ COMPUTE_SHARE: Final[Mapping[WorkKind, float]] = {
 errors for accelerators that are left out of the fit (python -m bench.speeds).
 """
 
+BALANCED: Final = REFERENCE_TFLOPS / REFERENCE_GB_S / 2 * 1000
+"""The sequences at which one step of generation computes as long as it reads on the reference, at equal numbers of read and written
+tokens: each generated token multiplies every parameter for two tokens (4 operations), and a step reads it once (2 bytes).
+"""
+
 READ_AT_INFERENCE: Final[Mapping[RunFormat, float]] = {RunFormat.FP8: 0.5, RunFormat.INT8: 0.5, RunFormat.FP4: 0.25}
 """Relative memory reads of a format at inference, which reads weights and KV cache. Training reads activations and states, whose
 width does not change.
@@ -51,6 +56,15 @@ FORMATS: Final[Mapping[Precision, RunFormat]] = {
     Precision.FP32: RunFormat.FP32,
     Precision.FP8: RunFormat.FP8,
 }
+
+
+def share_of(sequences: int) -> float:
+    """The fraction of the reference's time that dense products bound where so many sequences are served at once.
+
+    One step of generation reads all weights once, whatever the number of sequences. From about 100 sequences on reads of the KV
+    cache grow with the products, and the fraction stays that of the measured offline runs.
+    """
+    return min(COMPUTE_SHARE[WorkKind.INFERENCE], sequences / (sequences + BALANCED))
 
 
 def peak(accelerator: Accelerator, run: RunFormat | None) -> float | None:
@@ -91,22 +105,50 @@ def reference_is_narrow(run: RunFormat | None) -> bool:
     return run in (RunFormat.FP8, RunFormat.INT8)
 
 
-def reference_roofline(kind: WorkKind, run: RunFormat | None) -> float:
-    """`roofline` of the reference itself."""
-    times = REFERENCE_NARROW if reference_is_narrow(run) else 0.5 if run is RunFormat.FP32 else 1.0
-    share = COMPUTE_SHARE[kind]
+class Times(NamedTuple):
+    """The two parts of an accelerator's time by its data sheet, in the time of the reference in 16 bits."""
+
+    products: float
+    """Dense products."""
+    memory: float
+
+    @property
+    def roofline(self) -> float:
+        """The upper bound of the speed."""
+        return 1 / (self.products + self.memory)
+
+    @property
+    def bound(self) -> float:
+        """The fraction of its time that dense products bound: 0 if memory alone does."""
+        return self.products * self.roofline
+
+
+def reference_times(kind: WorkKind, run: RunFormat | None, share: float | None = None) -> Times:
+    """`times` of the reference itself."""
+    faster = REFERENCE_NARROW if reference_is_narrow(run) else 0.5 if run is RunFormat.FP32 else 1.0
+    share = COMPUTE_SHARE[kind] if share is None else share
     read = READ_AT_INFERENCE[run] if run and kind is WorkKind.INFERENCE and reference_is_narrow(run) else 1.0
-    return 1 / (share / times + (1 - share) * read)
+    return Times(share / faster, (1 - share) * read)
 
 
-def roofline(accelerator: Accelerator, kind: WorkKind, run: RunFormat | None) -> float | None:
-    """The upper bound of a device's speed, 1 for the reference in 16 bits; None if a figure is unknown."""
+def times(accelerator: Accelerator, kind: WorkKind, run: RunFormat | None, share: float | None = None) -> Times | None:
+    """The time of a device on a kind of work in a number format; None if a figure is unknown. `share` is the fraction of the
+    reference's time in 16 bits that products bound (`COMPUTE_SHARE` of the kind if None).
+    """
     tflops, bandwidth = peak(accelerator, run), accelerator.bandwidth_gb_s
     if not tflops or not bandwidth:
         return None
-    share = COMPUTE_SHARE[kind]
+    share = COMPUTE_SHARE[kind] if share is None else share
     read = READ_AT_INFERENCE[run] if run and kind is WorkKind.INFERENCE and is_narrow(accelerator, run) else 1.0
-    return 1 / (share * REFERENCE_TFLOPS / tflops + (1 - share) * read * REFERENCE_GB_S / bandwidth)
+    return Times(share * REFERENCE_TFLOPS / tflops, (1 - share) * read * REFERENCE_GB_S / bandwidth)
+
+
+def roofline(
+    accelerator: Accelerator, kind: WorkKind, run: RunFormat | None, share: float | None = None
+) -> float | None:
+    """The upper bound of a device's speed, 1 for the reference in 16 bits; None if a figure is unknown. `share` as in `times`."""
+    found = times(accelerator, kind, run, share)
+    return found and found.roofline
 
 
 def has_roofline(accelerator: Accelerator) -> bool:

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from gpujob.catalog.devices.efficiency import Efficiency, Key, bridge
 from gpujob.catalog.devices.roofline import (
     FORMATS,
     REFERENCE,
+    Times,
     has_roofline,
     is_narrow,
     peak,
     reference_is_narrow,
-    reference_roofline,
-    roofline,
+    reference_times,
+    share_of,
+    times,
 )
-from gpujob.values.vocabulary import Method, Precision, WorkKind
+from gpujob.values.vocabulary import Method, Precision, RunFormat, WorkKind
 
 if TYPE_CHECKING:
     from gpujob.catalog.entities import Accelerator
@@ -37,6 +39,10 @@ class Work:
 
     kind: WorkKind = WorkKind.TRAINING
     precision: Precision = Precision.MIXED
+    share: int | None = None
+    """Per cent of the reference's time that dense products bound (`roofline.share_of`), in steps of 5; None if the job does not
+    say how many sequences it serves at once.
+    """
 
 
 TRAINING: Final = Work()
@@ -48,6 +54,17 @@ KINDS: Final[Mapping[Method, WorkKind]] = {
     Method.QLORA: WorkKind.FINE_TUNING,
     Method.INFERENCE: WorkKind.INFERENCE,
 }
+
+_STEP: Final = 5
+"""Per cent. Few different works let decisions share what they cache."""
+
+
+def work_of(method: Method, precision: Precision, sequences: int | None) -> Work:
+    """The work of a method; `sequences` are those that Inference serves at once."""
+    kind = KINDS[method]
+    if kind is not WorkKind.INFERENCE or sequences is None:
+        return Work(kind, precision)
+    return Work(kind, precision, _STEP * round(100 * share_of(sequences) / _STEP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +105,22 @@ class Speeds:
 
     def _find(self, row: Accelerator, work: Work) -> Speed | None:
         run = FORMATS.get(work.precision)
-        bound, most = roofline(row, work.kind, run), reference_roofline(work.kind, run)
+        share = None if work.share is None else max(work.share / 100, share_of(1))
+        bound, most = times(row, work.kind, run, share), reference_times(work.kind, run, share)
         narrow = is_narrow(row, run)
-        found = self._efficiency(row, work.kind, narrow=narrow)
+        found = self._efficiency(row, work.kind, run, narrow=narrow)
         if bound is None or found is None:
             return None
-        share, error = found.share, found.error
-        if not narrow and reference_is_narrow(run):
-            # Its 16 bits relative to the reference's 8.
-            between = self._efficiencies[bridge(work.kind)]
-            share, error = share / between.share, math.hypot(error, between.error)
-        relative = bound / most
+        achieved, error = found.share, found.error
+        if share is not None:
+            streaming = self._efficiency(row, work.kind, run, narrow=narrow, streams=True)
+            achieved, error = _between(streaming or found, found, _batched(row, bound, run))
+        relative = bound.roofline / most.roofline
         told = f"roofline {relative:.2g} of an {REFERENCE}'s: {peak(row, run):.4g} dense TFLOPS, {row.bandwidth_gb_s:.4g} GB/s"
-        source = f"efficiency {share:.2g} of its, ± {error:.0%}, from {found.source}".replace("%", " %")
+        told += "" if share is None else f", memory bounds {1 - bound.bound:.0%} of the time".replace("%", " %")
+        source = f"efficiency {achieved:.2g} of its, ± {error:.0%}, from {found.source}".replace("%", " %")
         return Speed(
-            max(1, round(relative * share * MILLION)),
+            max(1, round(relative * achieved * MILLION)),
             not found.runs,
             source,
             found.checked_on,
@@ -110,7 +128,29 @@ class Speeds:
             roofline=told,
         )
 
-    def _efficiency(self, row: Accelerator, kind: WorkKind, *, narrow: bool) -> Efficiency | None:
-        """The accelerator's own, else its family's, else that of all."""
-        keys = (Key(kind, narrow, row.architecture, row.id), Key(kind, narrow, row.architecture), Key(kind, narrow, ""))
-        return next((self._efficiencies[key] for key in keys if key in self._efficiencies), None)
+    def _efficiency(
+        self, row: Accelerator, kind: WorkKind, run: RunFormat | None, *, narrow: bool, streams: bool = False
+    ) -> Efficiency | None:
+        """The accelerator's own, else its family's, else that of all; beside the reference's in the format that it has."""
+        names = ((row.architecture, row.id), (row.architecture, ""), ("", ""))
+        keys = (Key(kind, narrow, *name, streams) for name in names)
+        found = next((self._efficiencies[key] for key in keys if key in self._efficiencies), None)
+        if found is None or narrow or not reference_is_narrow(run):
+            return found
+        # Its 16 bits relative to the reference's 8.
+        between = self._efficiencies[bridge(kind, streams=streams)]
+        return replace(found, share=found.share / between.share, error=math.hypot(found.error, between.error))
+
+
+def _batched(row: Accelerator, bound: Times, run: RunFormat | None) -> float:
+    """How near a job is to full batches, by the part of the time that products bound: 1 there, 0 for one sequence."""
+    full, single = (times(row, WorkKind.INFERENCE, run, share) for share in (None, share_of(1)))
+    if full is None or single is None:
+        return 1.0
+    return max(0.0, min(1.0, (bound.bound - single.bound) / (full.bound - single.bound)))
+
+
+def _between(streaming: Efficiency, full: Efficiency, batched: float) -> tuple[float, float]:
+    """The efficiency between two batches and its error: the logarithm is linear in the part of the time that products bound."""
+    share = streaming.share ** (1 - batched) * full.share**batched
+    return share, (1 - batched) * streaming.error + batched * full.error

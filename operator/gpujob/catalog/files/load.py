@@ -18,7 +18,7 @@ import orjson
 import yaml
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.catalog.devices import efficiency, identity
+from gpujob.catalog.devices import efficiency, efficiency_fit, identity
 from gpujob.catalog.devices.benchmark_run import Throughput
 from gpujob.catalog.devices.roofline import has_roofline
 from gpujob.catalog.entities import Accelerator, Architecture, InstanceType, Price
@@ -109,7 +109,7 @@ def _measured(draft: _Draft, made: Catalog, shipped: Catalog) -> Catalog:
         for row in found.throughputs
         if row.accelerator not in {each.id for each in known}
     )
-    measured = efficiency.efficiencies(found.throughputs, known)
+    measured = efficiency_fit.efficiencies(found.throughputs, known)
     return replace(found, efficiencies=measured, refused=(*found.refused, *refused))
 
 

@@ -230,19 +230,23 @@ def list_prices(raw: Any, known: Mapping[str, InstanceType], sources: Sources) -
 def throughputs(raw: Any, sources: Sources) -> Iterator[Throughput]:
     """The rows of one group: the throughput of accelerators on one benchmark."""
     row = Row(f"throughputs of {_name_in(raw, 'benchmark')}", raw)
-    row.only("benchmark", "devices", "work", "format", "engine", "evidence", "unit", "perGPU", *SOURCE_FIELDS)
+    row.only(
+        "benchmark", "devices", "work", "format", "engine", "evidence", "unit", "perGPU", "sequences", *SOURCE_FIELDS
+    )
     source, checked_on = sources.of(row)
     benchmark, unit = row.text("benchmark"), row.text("unit")
     work = WorkKind(row.one_of("work", tuple(WorkKind)))
     run_format = RunFormat(row.one_of("format", tuple(RunFormat)))
-    engine, devices = row.text("engine"), row.whole("devices") or 1
+    engine, devices, sequences = row.text("engine"), row.whole("devices") or 1, row.whole("sequences")
     evidence = Evidence(row.one_of("evidence", tuple(Evidence)))
     figures = Row(row.label, row.table("perGPU"))
     for name in row.table("perGPU"):
         figure = figures.number(name) or 0.0
         if figure <= 0:
             raise CatalogInvalid(f"{row.label}: the figure of {name} is {figure:g}; a throughput is more than 0")
-        yield Throughput(benchmark, work, run_format, evidence, name, figure, unit, engine, devices, source, checked_on)
+        yield Throughput(
+            benchmark, work, run_format, evidence, name, figure, unit, engine, devices, source, checked_on, sequences
+        )
 
 
 def _dollars(row: Row, name: str, text: Any) -> int:

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import orjson
 
-from gpujob.catalog.devices.efficiency import dumped, efficiencies
+from gpujob.catalog.devices.efficiency import dumped
+from gpujob.catalog.devices.efficiency_fit import efficiencies
 from gpujob.catalog.files.load import EFFICIENCIES, GENERATED, SHIPPED, read_documents, read_shipped
 from gpujob.values.generated import generate
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpujob.catalog.devices.throughput import KINDS, TRAINING, Work
+from gpujob.catalog.devices.throughput import TRAINING, Work, work_of
 from gpujob.fleet.kubernetes.namespaces import IdRanges
 from gpujob.fleet.policy.limit_range import Limits
 from gpujob.fleet.pools.arriving import Arriving
@@ -241,7 +241,7 @@ class Demand:
 
     def with_model(self, model: ModelDemand) -> Demand:
         """The same demand with another model, and the work that follows from it."""
-        return self.but(model=model, work=Work(KINDS[model.method], model.precision))
+        return self.but(model=model, work=work_of(model.method, model.precision, model.concurrency or model.batch))
 
     def changed(self, before: Gang, after: Gang) -> Demand:
         """The same demand with one of its gangs changed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpujob.catalog.devices.architecture import OVERRIDE
-from gpujob.catalog.devices.throughput import KINDS, TRAINING, Work
+from gpujob.catalog.devices.throughput import TRAINING, Work, work_of
 from gpujob.placement.request.demand import (
     DEFAULT_CAPACITY_TYPES,
     DEFAULT_DEVICES,
@@ -125,7 +125,9 @@ def _objective(spec: GPUJobSpec) -> Objective:
 
 def _work(model: Model) -> Work:
     """What the job does with its GPUs, for the lookup of its speed."""
-    return Work(KINDS[Method(model.method or Method.FULL)], precision_of(model))
+    load = model.inference
+    sequences = (load and load.concurrency) or model.batch_per_gpu
+    return work_of(Method(model.method or Method.FULL), precision_of(model), sequences)
 
 
 def _devices(spec: GPUJobSpec) -> tuple[DeviceKind, ...]:
