@@ -21,7 +21,7 @@ from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import NOT_FOUND
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
-from gpujob.values.vocabulary import Outcome, Reason, Verdict
+from gpujob.values.vocabulary import Outcome, Reason, Vendor, Verdict
 
 IN_THE_CLUSTER = frozenset({Reason.TAINT_NOT_TOLERATED, Reason.ARCH_UNSUPPORTED})
 """What only an admin can fix."""
@@ -291,3 +291,50 @@ def test_what_is_said_to_make_a_pool_win_makes_it_win(objects: list[Object], spe
             stays = after.choice.candidate.pool.name == decision.choice.candidate.pool.name
             assert stays == bool(other[1]), said.change
         assert runs(after), said.change
+
+
+NAMED = {
+    "CUDA": Vendor.NVIDIA, "NCCL": Vendor.NVIDIA, "cuDNN": Vendor.NVIDIA, "TensorRT": Vendor.NVIDIA, "ZLUDA": Vendor.NVIDIA,
+    "ROCm": Vendor.AMD, "HIP": Vendor.AMD, "RCCL": Vendor.AMD, "MIGraphX": Vendor.AMD,
+}  # fmt: skip
+"""Words that users require and that are no features, with the vendor that a job with them stays on."""
+DEVICES = {
+    "Hopper": Vendor.NVIDIA,
+    "nvidia": Vendor.NVIDIA,
+    "amd": Vendor.AMD,
+    "gfx942": Vendor.AMD,
+    "MI999": Vendor.AMD,
+}
+
+
+@settings(max_examples=60)
+@given(objects=fleets(), spec=wishes(), word=st.sampled_from([*NAMED, *DEVICES]), shaped=st.booleans())
+def test_a_fix_stays_with_the_vendor_that_a_word_names(
+    objects: list[Object], spec: Object, word: str, shaped: bool
+) -> None:
+    if word in NAMED:
+        spec = spec | {"requires": [*spec.get("requires", []), word]}
+    elif shaped:
+        spec = {key: spec[key] for key in spec.keys() - {"nodes", "gpusPerNode", "model"}}
+        spec |= {"shapes": [{"accelerator": word, "gpusPerNode": 2}]}
+    else:
+        spec = spec | {"placement": spec.get("placement", {}) | {"accelerators": {"allow": [word]}}}
+    document = manifest(**spec)
+    decision = decided(document, objects, load_catalog())
+    if decision.fix is None:
+        return
+    after = decided(mended(document, decision.fix), objects, load_catalog())
+    assert runs(after)
+    assert after.candidates[0].pool.vendor is (NAMED | DEVICES)[word], decision.fix.message
+
+
+@settings(max_examples=60)
+@given(objects=fleets(), spec=models(), gpus=st.sampled_from([3, 4, 6, 8, 16]))
+def test_a_number_of_gpus_in_a_fix_divides_the_heads(objects: list[Object], spec: Object, gpus: int) -> None:
+    document = manifest(**spec, **({} if "gpusPerNode" in spec else {"gpusPerNode": gpus}))
+    decision = decided(document, objects, ANY_IMAGES)
+    counts = [change for change in decision.fix.changes if change.field == "spec.gpusPerNode"] if decision.fix else []
+    if decision.fix is None or not counts or counts[0].after is None:
+        return
+    after = decided(mended(document, decision.fix), objects, ANY_IMAGES)
+    assert Reason.HEADS_NOT_DIVIDED not in {doubt.reason for doubt in after.candidates[0].doubts}, decision.fix.message

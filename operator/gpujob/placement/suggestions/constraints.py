@@ -181,10 +181,12 @@ def _names_one(demand: Demand) -> bool:
 
 def fewer_features(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """Drops one feature, two of a few, or all."""
+    # An unknown word is no feature to do without: `meant_words` says what it becomes.
+    known = [word for word in demand.requires if word in catalog.features]
     words = demand.requires
-    counts = {1, len(words)} | ({2} if 2 < len(words) <= FEW_FEATURES else set())
-    for count in sorted(counts if words else ()):
-        for without in combinations(words, count):
+    counts = {1, len(known)} | ({2} if 2 < len(known) <= FEW_FEATURES else set())
+    for count in sorted(counts if known else ()):
+        for without in combinations(known, count):
             fewer = tuple(word for word in words if word not in without)
             changed = demand.but(requires=fewer)
             yield cut(
