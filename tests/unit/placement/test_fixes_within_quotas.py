@@ -129,3 +129,46 @@ def test_what_the_runtime_class_adds_counts_in_a_quota() -> None:
     a100 = node("x", A100, price="1")
     found = changes(quota(**{"requests.cpu": "8"}), handler, a100, nodes=2, resources={"cpu": "16"})
     assert found == [("spec.resources.cpu", "16", "3")]
+
+
+def scoped(operator: str, *values: str, **hard: str) -> Object:
+    """A ResourceQuota for pods by their PriorityClass."""
+    made = quota(**hard)
+    selector = {"scopeName": "PriorityClass", "operator": operator, **({"values": list(values)} if values else {})}
+    made["spec"]["scopeSelector"] = {"matchExpressions": [selector]}
+    return made
+
+
+def priority(name: str, **more: Any) -> Object:
+    """A PriorityClass."""
+    metadata = {"name": name}
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": 100, **more}
+
+
+CLASSES = (priority("high"), priority("low"))
+WITHOUT = [("spec.priorityClassName", "high", None)]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        scoped("In", "high", pods="0"),
+        scoped("In", "high", "low", **{"requests.cpu": "0"}),
+        scoped("Exists", **{"requests.nvidia.com/gpu": "0"}),
+    ],
+)
+def test_a_class_of_which_a_quota_leaves_nothing_is_left_out(found: Object) -> None:
+    assert changes(*CLASSES, found, priorityClassName="high") == WITHOUT
+
+
+def test_a_class_stays_where_the_quota_counts_pods_without_one_too() -> None:
+    known = fleet(node("a", H100, price="2"), *CLASSES, scoped("NotIn", "low", pods="0"))
+    asks = demand(priorityClassName="high")
+    decided = next(place_all([Waiting("", "", asks, namespace="default")], known, ANY_IMAGES)).decision
+    assert decided.verdict is Verdict.IMPOSSIBLE
+    assert decided.fix is None
+
+
+def test_a_quota_of_all_pods_leaves_the_class_alone() -> None:
+    found = changes(*CLASSES, quota(**{"requests.nvidia.com/gpu": "2"}), priorityClassName="high", gpusPerNode=4)
+    assert found == [("spec.gpusPerNode", 4, 2)]

@@ -53,6 +53,8 @@ FEATURE_DROPPED: Final = 0.55
 EACH_FEATURE: Final = 0.05
 VERSION_DROPPED: Final = 0.59
 UNKNOWN_NAME_DROPPED: Final = 0.6
+PRIORITY_DROPPED: Final = 0.6
+"""The PriorityClass of which a quota leaves too little is left out."""
 FEWER_TOKENS: Final = 0.6
 SHORTER_SEQUENCE: Final = 0.65
 ADAPTERS: Final = 0.7

@@ -12,7 +12,7 @@ from gpujob.placement.capacity.node_filters import asked_of
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions import costs
-from gpujob.placement.suggestions.proposal import Proposal
+from gpujob.placement.suggestions.proposal import Proposal, proposed
 from gpujob.placement.suggestions.requests import SIZES, fewer_gpus, fewer_nodes, smaller
 from gpujob.placement.suggestions.volume_claims import STORAGE, within_storage
 
@@ -39,6 +39,16 @@ def within_quota(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
                 yield from _fewer_pods(demand, candidate, name, most)
             if name in pool.all_counted_as and most > 0 and not demand.sized_by_model:
                 yield from _fewer_devices(demand, candidate, most)
+
+
+def other_priority(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """No PriorityClass, if a quota counts only pods of the job's."""
+    named, pool = demand.priority_class, candidate.pool
+    if named is None:
+        return
+    if set(fleet.quotas_for(demand.namespace, named, pool)) - set(fleet.quotas_for(demand.namespace, None, pool)):
+        without = demand.but(priority_class=None)
+        yield proposed(costs.PRIORITY_DROPPED, "spec.priorityClassName", named, None, without)
 
 
 def _less_for_each_pod(demand: Demand, attribute: str, most: int) -> Iterator[Proposal]:

@@ -39,7 +39,7 @@ from gpujob.placement.suggestions.constraints import (
 from gpujob.placement.suggestions.limit_range import within_limits
 from gpujob.placement.suggestions.model_memory import fewer_for_model, lighter_model, more_nodes
 from gpujob.placement.suggestions.proposal import Proposal, Repair
-from gpujob.placement.suggestions.quota import within_quota
+from gpujob.placement.suggestions.quota import other_priority, within_quota
 from gpujob.placement.suggestions.requests import (
     less_memory,
     one_node,
@@ -87,7 +87,7 @@ REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.TAINT_NOT_TOLERATED: (smaller_gang, fewer_for_model),
     Reason.NODE_TOO_SMALL: (smaller_pods, smaller_gang, fewer_for_model),
     Reason.DISK_TOO_SMALL: (smaller_disk, smaller_gang),
-    Reason.QUOTA_EXCEEDED: (within_quota, fewer_for_model),
+    Reason.QUOTA_EXCEEDED: (within_quota, fewer_for_model, other_priority),
     Reason.LIMIT_RANGE: (within_limits, fewer_for_model),
     Reason.PRECISION_UNSUPPORTED: (fewer_features, other_precision),
     Reason.FRAMEWORK_UNSUPPORTED: (fewer_features, other_versions, catalog_images),
