@@ -155,7 +155,7 @@ def fixes_of(word: str, *names: str) -> tuple[list[Any], str | None, str]:
         ("mi200", ["MI210"], "MI210", "; the nearest is MI210"),
         ("instinct", ["MI210", "MI300X", "MI325X"], "MI210", "; the nearest are MI210, MI300X and MI325X"),
         ("amd", ["MI210", "MI300X", "MI325X"], "MI210", "; the nearest are MI210, MI300X and MI325X"),
-        ("NVIDIA", ["A100-80GB", "H100-SXM", "T4"], "A100-80GB", "; the nearest are A100-80GB, H100-SXM and T4"),
+        ("NVIDIA", ["A100-80GB", "H100-SXM", "T4"], "T4", "; the nearest are A100-80GB, H100-SXM and T4"),
         # Near no model: the word may be left out, a device for another one is no fix.
         ("H800", None, None, ""),
         ("Zzz", None, None, ""),

@@ -95,7 +95,9 @@ def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
     """Adds the pool to the job's lists."""
     pool = candidate.pool
     if demand.pools_allowed and not any(map(pool.is_called, demand.pools_allowed)):
-        yield from _listed_name("pools", pool.name, demand.pools_allowed, (), demand)
+        wished = (each for each in fleet.pools if any(map(each.is_called, demand.pools_allowed)))
+        apart = _steps_apart(candidate, [each.accelerator_id for each in wished], catalog)
+        yield from _listed_name("pools", pool.name, demand.pools_allowed, (), demand, apart)
     called = {word for word in demand.pools_denied if pool.is_called(word)}
     if called:
         before, fewer = list(demand.pools_denied), tuple(word for word in demand.pools_denied if word not in called)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import itemgetter
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
@@ -157,7 +158,7 @@ def _searched(
         for step in steps[:TRIED]:
             helps, lacking = _helps(step, fleet, catalog)
             if helps:
-                return _cheapest(_with_room(step, steps[:TRIED], fleet, catalog), fleet, catalog)
+                return _cheapest(_best(step, steps[:TRIED], fleet, catalog), fleet, catalog)
             grown = grown or (f"{said(step.changes)} {lacking}" if lacking else "")
         seen.update(_key(step) for step in steps)
         tried = _pursued(steps)
@@ -316,14 +317,32 @@ def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str]:
     return False, next((f"pool {each.pool.name} {finding.message}" for each, finding in lacking), "")
 
 
-def _with_room(step: _Step, steps: Iterable[_Step], fleet: Fleet, catalog: Catalog) -> _Step:
-    """The first step that places the job now, of those that change the same fields and are as near; if none does, the step."""
-    fields = [change.field for change in step.changes]
-    for other in steps:
-        alike = math.isclose(other.distance, step.distance) and [change.field for change in other.changes] == fields
-        if alike and choose(other.demand, fleet, catalog, only=other.pool or None).verdict is Verdict.PLACED:
-            return other
-    return step
+def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) -> _Step:
+    """Of the steps that change the same fields and are as near as the first one that helps, the one that places the job now, at the
+    lowest price. If the model may not run with it (MemTight, HeadsNotDivided), the nearest one of these fields with which it
+    surely runs.
+    """
+    alike = [(step, _placed(step, fleet, catalog)) for step in steps if _fields(step) == _fields(first)]
+    near = [(_rank(there), step) for step, there in alike if there and math.isclose(step.distance, first.distance)]
+    if not near:
+        return first
+    (risk, _), found = min(near, key=itemgetter(0))
+    sure = (step for step, there in alike if there is not None and not there.risk)
+    return next(sure, found) if risk else found
+
+
+def _fields(step: _Step) -> list[str]:
+    return [change.field for change in step.changes]
+
+
+def _placed(step: _Step, fleet: Fleet, catalog: Catalog) -> Candidate | None:
+    """The candidate with which a step places the job now; None if it does not."""
+    choice = choose(step.demand, fleet, catalog, only=step.pool or None).choice
+    return choice.candidate if choice is not None else None
+
+
+def _rank(candidate: Candidate) -> tuple[int, float]:
+    return candidate.risk, math.inf if candidate.price_per_hour is None else candidate.price_per_hour
 
 
 def _cheapest(step: _Step, fleet: Fleet, catalog: Catalog) -> _Step:
