@@ -22,6 +22,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix
+from gpujob.placement.scoring.equal_pools import one_of_each_kind
 from gpujob.placement.scoring.score import lacks_nodes, only_waits_for_others, waits_for_others
 from gpujob.placement.suggestions.constraints import (
     PRICE_LIMIT,
@@ -151,7 +152,7 @@ def _searched(
     """The first step that helps, by the number of changes, then by distance; else the sentence that none does."""
     start = _Step(0, (), decision.demand, only)
     none = _none(decision.demand, [pool for pool in fleet.pools if only in ("", pool.name)], fleet)
-    candidates = candidates if only else _one_of_each_kind(candidates)
+    candidates = candidates if only else one_of_each_kind(candidates)
     proposed = list(islice(_steps(start, candidates, decision.problems, fleet, catalog), PROPOSED))
     steps, seen, grown = _distinct(proposed, ()), set[object](), ""
     for _ in range(MOST_CHANGES):
@@ -172,37 +173,6 @@ def _searched(
 def _none(demand: Demand, pools: Iterable[Pool], fleet: Fleet) -> str:
     """The sentence that no change helps, if the cluster keeps every job off these pools; else that none was found."""
     return HOPELESS if all(is_closed(demand, pool, fleet) for pool in pools) else NOT_FOUND
-
-
-def _one_of_each_kind(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Of pools that are equal for the job the first in the order of the candidates, so that more equal pools change nothing.
-
-    Pools are equal if their devices, nodes and offers are, and if the same candidates have the same reasons; their prices count
-    only as far as the reasons contain them.
-    """
-    of_pool: dict[str, list[Candidate]] = {}
-    for candidate in candidates:
-        of_pool.setdefault(candidate.pool.name, []).append(candidate)
-    kinds: dict[object, list[Candidate]] = {}
-    for found in of_pool.values():
-        kinds.setdefault(_kind(found), found)
-    return tuple(candidate for found in kinds.values() for candidate in found)
-
-
-def _kind(candidates: Sequence[Candidate]) -> object:
-    pool = candidates[0].pool
-    device = (pool.vendor, pool.accelerator_id, pool.resource, pool.portion, pool.memory, pool.driver)
-    nodes = (pool.cpu_architecture, pool.capacity_type, pool.size[1:], pool.growth, pool.fabric)
-    said = ((each, finding) for each in candidates for finding in each.reasons)
-    # Numbers count, names of nodes and claims do not.
-    return device, nodes, frozenset(
-        (each.runtime.name, each.gang.shape, each.outcome, finding.reason, finding.sentence, _amounts(finding))
-        for each, finding in said
-    )  # fmt: skip
-
-
-def _amounts(finding: Finding) -> tuple[object, ...]:
-    return tuple(number for number in finding.numbers if not isinstance(number, str))
 
 
 def _pursued(steps: Iterable[_Step]) -> list[_Step]:
@@ -322,12 +292,13 @@ def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) 
     lowest price. If the model may not run with it (MemTight, HeadsNotDivided), the nearest one of these fields with which it
     surely runs.
     """
-    alike = [(step, _placed(step, fleet, catalog)) for step in steps if _fields(step) == _fields(first)]
-    near = [(_rank(there), step) for step, there in alike if there and math.isclose(step.distance, first.distance)]
-    if not near:
+    alike = [step for step in steps if _fields(step) == _fields(first)]
+    near = [step for step in alike if math.isclose(step.distance, first.distance)]
+    placed = [(_rank(there), step) for step in near if (there := _placed(step, fleet, catalog)) is not None]
+    if not placed:
         return first
-    (risk, _), found = min(near, key=itemgetter(0))
-    sure = (step for step, there in alike if there is not None and not there.risk)
+    (risk, _), found = min(placed, key=itemgetter(0))
+    sure = (step for step in alike if (there := _placed(step, fleet, catalog)) is not None and not there.risk)
     return next(sure, found) if risk else found
 
 
