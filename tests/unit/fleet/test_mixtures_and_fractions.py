@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from builders import A100, H100, L4, MI300X, V100, decision, fleet, gpupool, node, pool_of
+from builders import A100, H100, L4, L40S, MI300X, V100, Object, decision, fleet, gpupool, node, pool_of
 
 from gpujob.values.vocabulary import DeviceKind, Outcome, Reason, Verdict
 from tests.e2e.cluster.nodes import Nvidia
@@ -228,3 +229,78 @@ def test_where_nodes_are_there_new_ones_have_no_more_gpus_than_the_selected_mach
     # Another selector may select larger machines too.
     other = gpupool("p", {"team": "x"}, provision={"maxNodes": 2, "gpusPerNode": 6})
     assert decision(other, node("n", L4, 4, labels=selected | {"team": "x"}), gpusPerNode=6).verdict is Verdict.PLACED
+
+
+def registers(count: Any, cards: int, form: str = "json", key: str = "hami.io/node-nvidia-register") -> dict[str, str]:
+    """The annotation of a scheduler that lets so many pods share each card, as its versions write it."""
+    if form == "json":
+        each = [
+            {"id": f"GPU-{card}", "count": count, "devmem": 46068, "devcore": 100, "health": True}
+            for card in range(cards)
+        ]
+        return {key: json.dumps(each)}
+    return {key: "".join(f"GPU-{card},{count},46068,100,NVIDIA-NVIDIA L40S,0,true:" for card in range(cards))}
+
+
+def split(offered: int, annotations: dict[str, str], cards: int = 4, labels: dict[str, str] | None = None) -> Object:
+    raw = node("n", L40S, cards, devices={"nvidia.com/gpu": str(offered)}, labels=labels)
+    raw["metadata"]["annotations"] = annotations
+    return raw
+
+
+@pytest.mark.parametrize("admin", [(), (gpupool("lab", X, accelerator="L40S"),)])
+@pytest.mark.parametrize(
+    ("offered", "annotations", "replicas"),
+    [
+        (8, registers(2, 4), 2),
+        (12, registers(3, 4), 3),
+        (12, registers(3, 4, "text"), 3),
+        (8, registers(2, 4, "text", "volcano.sh/node-vgpu-register"), 2),
+        (16, registers(4, 4, key="4pd.io/node-nvidia-register"), 4),
+        # A card that is not healthy offers none.
+        (6, registers(2, 4), 2),
+    ],
+)
+def test_cards_that_an_annotation_says_to_be_split_are_shared(
+    admin: tuple[Object, ...], offered: int, annotations: dict[str, str], replicas: int
+) -> None:
+    raw = split(offered, annotations, labels=X)
+    pool = pool_of(fleet(raw, *admin), "n")
+    assert (pool.kind, pool.portion.replicas, pool.problem) == (DeviceKind.SHARED, replicas, None)
+    assert pool.memory is not None
+    assert pool.memory * replicas <= 46068 * 2**20
+    assert decision(raw, *admin, gpuMemory="40G", gpusPerNode=4).verdict is Verdict.IMPOSSIBLE
+    shared = decision(raw, *admin, gpuMemory="8G", placement={"devices": ["Shared"]})
+    assert shared.verdict is Verdict.PLACED
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        registers(1, 4),
+        registers(0, 4),
+        registers(-3, 4),
+        registers("x", 4),
+        registers(10**12, 4),
+        registers(None, 4),
+        {"hami.io/node-nvidia-register": "[[[["},
+        {"hami.io/node-nvidia-register": "[" * 70_000},
+        {"hami.io/node-nvidia-register": "{}"},
+        {"hami.io/node-nvidia-register": ""},
+        {"hami.io/node-nvidia-register": ",,,:::"},
+        {"hami.io/node-nvidia-register": "[1, null, \"a\"]"},
+    ],
+)  # fmt: skip
+def test_an_annotation_that_says_nothing_of_splits_changes_nothing(annotations: dict[str, str]) -> None:
+    whole = pool_of(fleet(split(4, annotations)), "n")
+    assert (whole.kind, whole.total, whole.problem) == (DeviceKind.WHOLE, 4, None)
+    assert decision(split(8, annotations)).verdict is Verdict.MISCONFIGURED
+
+
+def test_whole_devices_by_an_admin_s_word_contradict_the_labels_in_a_warning() -> None:
+    """Nothing says that the cards are split, and a second model is possible."""
+    found = decision(split(8, {}, labels=X), gpupool("lab", X, accelerator="L40S"), gpusPerNode=8)
+    assert found.verdict is Verdict.PLACED
+    assert "labels count 4 devices, nvidia.com/gpu shows 8: all are taken as whole, as the GPUPool says" in {
+        doubt.message for doubt in found.candidates[0].doubts
+    }

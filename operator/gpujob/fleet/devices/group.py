@@ -124,10 +124,16 @@ def _origin(items: LabelItems, provider: str) -> Origin:
 
 @lru_cache(maxsize=MOST_KINDS)
 def _facts(
-    items: LabelItems, capacity: Amounts, devices: Amounts, resource: str, instance_type: str, catalog: Catalog
+    items: LabelItems,
+    capacity: Amounts,
+    devices: Amounts,
+    pods_per_card: int,
+    resource: str,
+    instance_type: str,
+    catalog: Catalog,
 ) -> tuple[DeviceFacts, int | None]:
     """The facts and number of a resource's devices by its labels, computed once for all nodes with the same labels."""
-    node = Node("", "", dict(items), devices=dict(devices), capacity=dict(capacity))
+    node = Node("", "", dict(items), devices=dict(devices), capacity=dict(capacity), pods_per_card=pods_per_card)
     reader = nvidia if vendor_of(resource) is Vendor.NVIDIA else amd
     facts = reader.read(node, resource, instance_type, catalog)
     return _with_doubts(facts, unreadable(node.labels, facts, resource)), _labelled(facts, resource, node)
@@ -148,7 +154,7 @@ def _with_doubts(facts: DeviceFacts, doubts: tuple[Finding, ...]) -> DeviceFacts
 
 def _group(node: Node, items: LabelItems, origin: Origin, resource: str, catalog: Catalog) -> DeviceGroup:
     amounts = (tuple(node.capacity.items()), tuple(node.devices.items()))
-    facts, labelled = _facts(items, *amounts, resource, origin.instance_type, catalog)
+    facts, labelled = _facts(items, *amounts, node.pods_per_card, resource, origin.instance_type, catalog)
     healthy = node.devices.get(resource, 0)
     capacity = max(node.capacity.get(resource, 0), healthy)
     if labelled and 0 < capacity < labelled and facts.problem is None:

@@ -118,6 +118,8 @@ class Node:
     """The operating system's name and version reported by the kubelet; empty if unknown."""
     created: str = ""
     """Its creation time (RFC 3339); empty if unknown."""
+    pods_per_card: int = 0
+    """The number of pods that another scheduler lets share each NVIDIA card, by its annotation; 0 if none says so."""
     conditions: tuple[Condition, ...] = ()
     """The conditions that report trouble; readiness is in `ready`."""
     suspicion: str = ""

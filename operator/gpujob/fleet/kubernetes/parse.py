@@ -6,9 +6,11 @@ malformed object does not stop the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from sys import intern
 from typing import Any, Final
+
+import orjson
 
 from gpujob.fleet.health.conditions import read_conditions
 from gpujob.fleet.kubernetes.image_volumes import image_mounts
@@ -64,9 +66,34 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         kernel=_reported(status, "kernelVersion"),
         system=_reported(status, "osImage"),
         created=str(metadata.get("creationTimestamp") or "")[:32],
+        pods_per_card=_pods_per_card(annotations),
         conditions=read_conditions(status),
         unread=tuple(unread),
     )
+
+
+OF_SPLITTING: Final = ("hami.io/node-nvidia-register", "4pd.io/node-nvidia-register", "volcano.sh/node-vgpu-register")
+"""Annotations in which schedulers that split NVIDIA cards list them: HAMi (pkg/device/nvidia, v2.7: JSON; before, id,count,… for each
+card and a colon) and Volcano's vGPU plugin (docs/config.md, v1.11: the same text).
+"""
+LONGEST_REGISTER: Final = 65536
+"""Characters of such an annotation that are read; a card takes about 150."""
+
+
+def _pods_per_card(annotations: Mapping[str, Any]) -> int:
+    """The number of pods that another scheduler lets share a card, the largest of all cards; 0 if none says so."""
+    written = (annotations.get(name) for name in OF_SPLITTING if name in annotations)
+    counts = (count for text in written if isinstance(text, str) for count in _counts(text[:LONGEST_REGISTER]))
+    return max((count for count in counts if 0 < count <= MOST_DEVICES), default=0)
+
+
+def _counts(register: str) -> Iterator[int]:
+    try:
+        cards = orjson.loads(register)
+    except orjson.JSONDecodeError:
+        cards = [{"count": each[1]} for card in register.split(":") if len(each := card.split(",")) > 1]
+    for card in cards if isinstance(cards, list) else ():
+        yield (whole_number(card.get("count")) or 0) if isinstance(card, Mapping) else 0
 
 
 def _reported(status: Mapping[str, Any], member: str) -> str:

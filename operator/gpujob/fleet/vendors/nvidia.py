@@ -49,7 +49,7 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     part = profile or (_virtual_profile(labels, catalog) if plain == PLAIN else "")
     portion = Portion(DeviceKind.PARTITION, part, None) if part else Portion()
     portion = part_of_machine(portion, facts.reported, instance_type, catalog)
-    portion, doubts, unclear = with_sharing(portion, labels, resource, offered, instance_type, catalog)
+    portion, doubts, unclear = with_sharing(portion, node, resource, offered, instance_type, catalog)
     if problem is None and plain != PLAIN and not profile and portion.kind is not DeviceKind.SHARED:
         # Only shared devices can have another name (device plugin's configuration, `rename`).
         problem = Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.fleet.kubernetes.objects import Labels
+from gpujob.fleet.kubernetes.objects import Labels, Node
 from gpujob.fleet.labels.device_fraction import Portion
 from gpujob.fleet.labels.facts import MOST_CARDS, devices_of_machine
 from gpujob.values.finding import Finding
@@ -57,14 +57,18 @@ def _neighbours(own: str, labels: Labels) -> Iterator[tuple[int, str]]:
 
 
 def with_sharing(
-    portion: Portion, labels: Labels, resource: str, offered: int, instance_type: str, catalog: Catalog
+    portion: Portion, node: Node, resource: str, offered: int, instance_type: str, catalog: Catalog
 ) -> tuple[Portion, tuple[Finding, ...], Finding | None]:
-    """The portion of a device that several pods use at a time: from labels, the resource's name, or the counts."""
+    """The portion of a device that several pods use at a time: from labels, the annotation of a scheduler that splits cards, the
+    resource's name, or the counts.
+    """
+    labels, split = node.labels, node.pods_per_card if resource == PLAIN else 0
     prefix = label_prefix(resource, labels)
     replicas = whole_number(labels.get(f"{prefix}.replicas"))
     clients = whole_number(labels.get("cloud.google.com/gke-max-shared-clients-per-gpu"))
     told = (
-        resource.endswith(SHARED_SUFFIX)
+        split > 1
+        or resource.endswith(SHARED_SUFFIX)
         or labels.get(f"{prefix}.product", "").endswith("-SHARED")
         or (replicas or 0) > 1
         or labels.get(f"{prefix}.sharing-strategy", "none") not in UNSHARED
@@ -85,7 +89,7 @@ def with_sharing(
     each = -(-offered // physical) if physical else None
     if told:
         # Too few replicas would count memory that another pod has.
-        known = [number for number in (replicas, clients, each) if number and number > 1]
+        known = [number for number in (replicas, clients, split, each) if number and number > 1]
         return replace(portion, kind=DeviceKind.SHARED, replicas=max(known, default=None)), (), None
     if each is None and offered > MOST_CARDS and not portion.profile:
         sentence = "{} shows {} devices, more than any machine has, and no label explains it: taken as shared"
@@ -94,6 +98,9 @@ def with_sharing(
     if each is None or each <= 1:
         return portion, (), None
     return _unexplained(portion, resource, offered, physical or 0, labelled=by_label == physical, unshared=unshared)
+
+
+AS_WHOLE: Final = "labels count {} devices, {} shows {}: all are taken as whole, as the GPUPool says"
 
 
 def _unexplained(
@@ -117,11 +124,19 @@ def _unexplained(
                 "which labels show one; give each model nodes of its own, or name the smallest in a GPUPool "
                 "(spec.accelerator)"
             )
+        if labelled and unshared and not rest:
+            sentence = (
+                "{} shows {} devices where labels count {} and say that none is shared: cards that another scheduler "
+                "splits, or of several models; give each model nodes of its own, or name the smallest in a GPUPool "
+                "(spec.accelerator) if no card is split"
+            )
         problem = Finding(
             Reason.LABELS_CONTRADICT if labelled else Reason.DEVICE_UNKNOWN, sentence, (resource, offered, physical)
         )
         shared = replace(portion, kind=DeviceKind.SHARED, replicas=None, guessed=offered <= MOST_CARDS)
-        return (portion if labelled else shared), (), problem
+        # An admin who names the model says that the devices are whole; the counts still contradict it.
+        more = (Finding(Reason.LABELS_CONTRADICT, AS_WHOLE, (physical, resource, offered)),) if labelled else ()
+        return (portion if labelled else shared), more, problem
     sentence = "labels count {} devices, {} shows {}: taken as shared by {} pods each"
     doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (physical, resource, offered, replicas))
     return replace(portion, kind=DeviceKind.SHARED, replicas=replicas), (doubt,), None
