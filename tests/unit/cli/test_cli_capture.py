@@ -188,6 +188,14 @@ def test_every_label_that_tells_of_devices_prices_and_node_pools_is_captured(gpu
     assert "team.example/owner" not in found["metadata"]["labels"]
 
 
+def test_that_cards_are_split_is_captured_without_their_ids(gpujob: Command, tmp_path: Path) -> None:
+    other = node("other", H100, devices={"nvidia.com/gpu": "16"})
+    other["metadata"]["annotations"] = {"4pd.io/node-nvidia-register": json.dumps([{"id": SECRET, "count": 2}] * 8)}
+    objects = captured(gpujob, tmp_path, other)
+    (found,) = (each for each in objects if each["metadata"]["name"] == "other")
+    assert found["metadata"]["annotations"] == {"hami.io/node-nvidia-register": '[{"count":2}]'}
+
+
 def test_of_a_waiting_job_its_shapes_are_captured_without_what_they_run(gpujob: Command, tmp_path: Path) -> None:
     shape = {"accelerator": "H100-SXM", "gpusPerNode": 4, "args": [SECRET], "env": [{"name": "T", "value": SECRET}]}
     waiting = {

@@ -33,6 +33,7 @@ from gpujob.fleet.health.conditions import read_conditions
 from gpujob.fleet.health.signals import LABELS
 from gpujob.fleet.kubernetes.namespaces import ENFORCE, IDS
 from gpujob.fleet.kubernetes.objects import EXTENDED_STATUS, TERMINAL_PHASES
+from gpujob.fleet.kubernetes.parse import OF_SPLITTING, pods_per_card
 from gpujob.fleet.kubernetes.persistent_volumes import ZONES, read_tie
 from gpujob.fleet.kubernetes.provider_id import provider_of
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
@@ -123,7 +124,10 @@ def _profile(raw: Table, selected: set[str]) -> dict[str, Any]:
 def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     labels = {key: value for key, value in table(metadata, "labels").items() if key in selected or _ours(key)}
-    annotations = {k: v for k, v in table(metadata, "annotations").items() if domain(k) == GROUP}
+    written = table(metadata, "annotations")
+    annotations = {k: v for k, v in written.items() if domain(k) == GROUP}
+    if pods := pods_per_card(written):  # without the ids of the cards
+        annotations[OF_SPLITTING[0]] = f'[{{"count":{pods}}}]'
     provider = provider_of(str(spec.get("providerID") or ""))
     told = {condition.type for condition in read_conditions(status)} | {"Ready"}
     conditions = [condition for condition in tables(status, "conditions") if condition.get("type") in told]

@@ -66,7 +66,7 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         kernel=_reported(status, "kernelVersion"),
         system=_reported(status, "osImage"),
         created=str(metadata.get("creationTimestamp") or "")[:32],
-        pods_per_card=_pods_per_card(annotations),
+        pods_per_card=pods_per_card(annotations),
         conditions=read_conditions(status),
         unread=tuple(unread),
     )
@@ -80,7 +80,7 @@ LONGEST_REGISTER: Final = 65536
 """Characters of such an annotation that are read; a card takes about 150."""
 
 
-def _pods_per_card(annotations: Mapping[str, Any]) -> int:
+def pods_per_card(annotations: Mapping[str, Any]) -> int:
     """The number of pods that another scheduler lets share a card, the largest of all cards; 0 if none says so."""
     written = (annotations.get(name) for name in OF_SPLITTING if name in annotations)
     counts = (count for text in written if isinstance(text, str) for count in _counts(text[:LONGEST_REGISTER]))
