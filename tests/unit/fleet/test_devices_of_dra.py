@@ -373,3 +373,32 @@ def test_a_quota_on_the_devices_of_a_class_counts_claims() -> None:
     }  # fmt: skip
     (reason,) = found["4"].decision.candidates[0].reasons
     assert reason.message == f"ResourceQuota q: {named} needs 4, 0 left of 4"
+
+
+EXTENDED = resource_claim("c", NVIDIA, "n", "gpu-0", "gpu-1", pod_uid="uid-of-p", extended=True)
+PART_OF_IT = resource_claim("c", NVIDIA, "n", "gpu-0", pod_uid="uid-of-p", extended=True)
+OWN_CLAIM = resource_claim("own", NVIDIA, "n", "gpu-7", pod_uid="uid-of-p")
+
+
+@pytest.mark.parametrize(
+    ("objects", "free"),
+    [
+        # A finished pod's devices are taken while its claim is allocated.
+        ([pod("p", "n", {GPU: 2}, "Succeeded"), EXTENDED], 6),
+        ([pod("p", "n", {GPU: 2}, "Succeeded")], 8),
+        # A second pod whose claim is not made yet.
+        ([pod("p", "n", {GPU: 2}), EXTENDED, pod("q", "n", {GPU: 3})], 3),
+        # A claim of fewer devices than the pod asks for is not complete.
+        ([pod("p", "n", {GPU: 2}), PART_OF_IT], 6),
+        # A pod may have devices of both ways of asking.
+        ([pod("p", "n", {GPU: 2}), EXTENDED, OWN_CLAIM], 5),
+    ],
+)
+def test_an_extended_resource_and_its_claim_are_the_same_devices(objects: list[Object], free: int) -> None:
+    assert pool_of(fleet(node("n"), h100s(), NVIDIA_CLASS, *objects), "n").free == free
+
+
+def test_a_rule_for_the_pool_of_one_node_leaves_the_others() -> None:
+    slices = [resource_slice(name, NVIDIA, h100("gpu-0")) for name in "nm"]
+    pool = pool_of(fleet(node("n"), node("m"), *slices, NVIDIA_CLASS, taint_rule("r", pool="n")), "n")
+    assert {each.name: each.free for each in pool.nodes} == {"m": 1, "n": 0}

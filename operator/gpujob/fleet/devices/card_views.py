@@ -35,8 +35,14 @@ def without_cut_cards(devices: Sequence[SliceDevice]) -> list[SliceDevice]:
 
 
 def is_taken_otherwise(device: SliceDevice, held: Collection[SliceDevice]) -> bool:
-    """Whether a claim has the device's card in another view, such as vfio."""
-    return any(other.key != device.key and _is_one_card(device, other) for other in held)
+    """Whether a claim has the device's card in another view: for a virtual machine (vfio), or whole where the device is a slice."""
+    return any(
+        other.key != device.key and (_is_one_card(device, other) or _is_slice_of(device, other)) for other in held
+    )
+
+
+def _is_slice_of(device: SliceDevice, other: SliceDevice) -> bool:
+    return device.type in PARTS and other.type not in PARTS and _is_part_of(device, other)
 
 
 def _is_part_of(part: SliceDevice, whole: SliceDevice) -> bool:
