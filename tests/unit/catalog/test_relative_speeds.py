@@ -428,3 +428,25 @@ def test_a_figure_that_is_none_is_refused(figure: str) -> None:
     own = read_catalog(json.dumps({"throughputs": [{**OURS, "perGPU": {"H100-SXM": figure}}]}))
     assert len(own.refused) == 1
     assert "H100-SXM" in own.refused[0][1]
+
+
+FURTHER_ORDER = [
+    # faster, slower, at least, at most: data sheets, or two boards of one silicon
+    ("H200", "H100-PCIe", 1.1, 2.6),
+    ("H100-SXM", "H100-PCIe", 1.05, 1.9),
+    ("A100-80GB", "A10G", 1.8, 5.0),
+    ("MI300X", "MI250", 1.4, 4.5),
+    ("MI210", "MI100", 0.9, 2.2),
+    ("L40S", "A10G", 1.2, 4.0),
+    ("L40", "L4", 1.5, 4.5),
+    ("MI350X", "MI300X", 1.3, 4.0),
+    ("MI355X", "MI350X", 0.99, 1.4),
+    ("RTX-4090", "RTX-3090", 1.2, 2.6),
+    ("GB200", "H200", 1.2, 3.0),
+]
+
+
+@KINDS
+@pytest.mark.parametrize(("faster", "slower", "least", "most"), FURTHER_ORDER)
+def test_a_further_order_holds(faster: str, slower: str, least: float, most: float, kind: WorkKind) -> None:
+    assert least <= ratio(faster, slower, kind) <= most
