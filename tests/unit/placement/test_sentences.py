@@ -50,7 +50,7 @@ def decided(*objects: Object, **spec: Any) -> Decision:
             [node("h", H100, cordoned=True)],
             {},
             Reason.CORDONED,
-            "fits pool h100-sxm-ondemand, which is busy: node h is cordoned",
+            "fits pool h100-sxm-ondemand, which has no usable node now: node h is cordoned",
         ),
         (
             [node("u", devices={"amd.com/gpu": "8"})],
@@ -434,7 +434,7 @@ def test_a_wait_says_all_that_it_waits_for() -> None:
     found = decision(*three, nodes=2)
     assert (
         summary.summary(found)
-        == "fits pool h100-sxm-ondemand, which is busy: node h1 is cordoned; node h2 is not Ready"
+        == "fits pool h100-sxm-ondemand, which has no usable node now: node h1 is cordoned; node h2 is not Ready"
     )
     assert (
         summary.in_words(found.candidates[0], found.candidates[0].reasons)
@@ -449,3 +449,25 @@ def test_a_wait_says_all_that_it_waits_for() -> None:
     assert summary.summary(many).endswith(
         "node n0 is cordoned; node n1 is cordoned; 38 more nodes cannot be used either"
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"cordoned": True}, "node n is cordoned"),
+        ({"ready": False}, "node n is not Ready"),
+        ({"labels": {"nvidia.com/mig.config.state": "failed"}}, "node n: nvidia.com/mig.config.state is failed"),
+    ],
+)
+def test_a_pool_without_a_usable_node_is_not_called_busy(state: dict[str, Any], message: str) -> None:
+    found = decision(node("n", H100, **state))
+    assert summary.summary(found) == f"fits pool h100-sxm-ondemand, which has no usable node now: {message}"
+
+
+def test_what_an_admin_can_fix_is_no_reason_that_a_job_never_runs() -> None:
+    """The namespace is unknown, and the job asks for a part of a node that is assigned whole."""
+    admin = gpupool("hd", {"pool": "x"}, deviceMode="HostDevices", accelerator="MI300X")
+    found = decision(node("n", MI300X, labels={"pool": "x"}), admin)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert len(found.candidates[0].reasons) > 1
+    assert "can never run it: assigns whole nodes" in summary.summary(found)

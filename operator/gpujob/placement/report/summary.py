@@ -24,7 +24,7 @@ from gpujob.placement.scoring.score import aim_of, objective_used, rank_of, tell
 from gpujob.values.finding import Dollars, Finding, counted, listed
 from gpujob.values.quantity import format_bytes
 from gpujob.values.untrusted import one_line
-from gpujob.values.vocabulary import Objective, Outcome, Reason, Verdict
+from gpujob.values.vocabulary import FIXABLE_REASONS, Objective, Outcome, Reason, Verdict
 
 NONE_PRICED: Final = ", of which none has a known price; set one in a GPUPool"
 
@@ -55,7 +55,8 @@ def _not_placed(decision: Decision) -> str:
     if decision.verdict is Verdict.WAITING and nearest.pool.problem and nearest.pool.problem.reason is Reason.NOT_READY:
         return f"may fit pool {nearest.pool.name} once its nodes can be used: {why}"
     if decision.verdict is Verdict.WAITING:
-        return _with_clauses(f"fits pool {nearest.pool.name}, which is busy: {why}", clause_of_now(decision), fix)
+        state = "has no usable node now" if _are_of_nodes(nearest.reasons) else "is busy"
+        return _with_clauses(f"fits pool {nearest.pool.name}, which {state}: {why}", clause_of_now(decision), fix)
     if decision.verdict is Verdict.MISCONFIGURED:
         return f"pool {nearest.pool.name} must be fixed first: {why}{fix}"
     pools = len({candidate.pool.name for candidate in decision.candidates})
@@ -65,15 +66,25 @@ def _not_placed(decision: Decision) -> str:
     return f"none of {pools} pools can {few or 'ever run it'}; nearest is {nearest.pool.name}: {why}{fix}"
 
 
+_OF_NODES: Final = frozenset({Reason.CORDONED, Reason.NOT_READY, Reason.NO_ALLOCATABLE, Reason.DEVICE_TAINTED})
+
+
+def _are_of_nodes(reasons: Sequence[Finding]) -> bool:
+    """Whether a pool lacks nodes that pods can use, whatever other jobs hold."""
+    return bool(reasons) and all(finding.reason in _OF_NODES for finding in reasons)
+
+
 MOST_REASONS: Final = 4
 """The most reasons of one pool in a sentence or a table; JSON has all."""
 
 
 def in_words(candidate: Candidate, reasons: Sequence[Finding]) -> str:
     """The first of a candidate's reasons. Of an unavailable one also what else it waits for, of a rejected one what else the same
-    rule rejects.
+    rule rejects; what an admin can fix is no reason that it never runs.
     """
     said: list[str] = []
+    if candidate.outcome is Outcome.REJECTED:
+        reasons = sorted(reasons, key=lambda finding: finding.reason in FIXABLE_REASONS)
     for finding in reasons:
         alike = candidate.outcome is Outcome.BUSY or finding.reason is reasons[0].reason
         if alike and not any(finding.message in earlier for earlier in said):
