@@ -53,6 +53,12 @@ ALLOWING: Final = ("accelerators", "pools")
 """Fields with lists of allowed and denied names. A CRD cannot accept a list in their place and check it."""
 
 
+LEAST_SPEC: Final = {
+    "GPUJob": "; write at least {}, for example spec: {command: [python3, train.py]}",
+    "GPUPool": "; write for example spec: {nodeSelector: {matchLabels: {rack: lab}}}",
+}
+"""The remedy for a kind without a spec."""
+
 _BARE: Final = re.compile("[A-Za-z./_-][A-Za-z0-9./_=-]*")
 """Words that YAML reads as texts without quotes."""
 
@@ -88,7 +94,7 @@ def _read(kind: type[Kind], rules: Sequence[Rule], document: Mapping[str, Any]) 
     _check_header(kind, document)
     try:
         # Through JSON text: only there pydantic accepts lists as tuples but not "2" as 2, like the API server.
-        model = kind.model_validate_json(_text(document), strict=True)
+        model = kind.model_validate_json(_text(document, kind.__name__), strict=True)
     except ValidationError as error:
         raise BadManifest(_sentences(error, kind)) from error
     problems = [f"{path}: {message}" for path, message in broken(model, rules)]
@@ -110,6 +116,8 @@ def _check_header(kind: type[BaseModel], document: Mapping[str, Any]) -> None:
         given = metadata["name"]
         if isinstance(given, (bool, int, float)):
             raise BadManifest(f"metadata.name: {_no_text(given)}")
+        if given == "":
+            raise BadManifest("metadata.name: is empty; write lower-case letters, digits, hyphens and dots")
         if not isinstance(given, str) or _NAME.fullmatch(given) is None:
             raise BadManifest(
                 f"metadata.name: {_shown(given)} is not a name; write lower-case letters, digits, hyphens and dots"
@@ -123,7 +131,7 @@ def _check_namespace(given: Any) -> None:
         raise BadManifest(f"metadata.namespace: {NO_NAMESPACE.format(_shown(given))}")
 
 
-def _text(document: Mapping[str, Any]) -> str:
+def _text(document: Mapping[str, Any], kind: str) -> str:
     """The document as JSON, without its status; raises BadManifest if JSON cannot represent it or it is too large."""
     wanted = {key: value for key, value in document.items() if key != "status"}
     try:
@@ -134,16 +142,44 @@ def _text(document: Mapping[str, Any]) -> str:
     except UnicodeError as error:
         raise BadManifest("document: holds a text that is not Unicode") from error
     except (RecursionError, ValueError, TypeError) as error:
-        raise BadManifest("document: is nested too deeply or holds what JSON cannot") from error
+        raise BadManifest(one_line(_no_json(wanted))) from error
     if "spec" not in plain:
         others = [str(key) for key in plain if key not in ("apiVersion", "kind", "metadata")]
         near = difflib.get_close_matches("spec", others, n=1, cutoff=0.6)
-        raise BadManifest(f"{near[0]}: unknown field; did you mean spec?" if near else "spec: is required")
+        missing = "spec: is empty" if "spec" in wanted else "spec: is required"
+        least = LEAST_SPEC.get(kind, "")
+        raise BadManifest(f"{near[0]}: unknown field; did you mean spec?" if near else missing + least)
     if size > SPEC_BYTES:
         raise BadManifest(
             f"spec: has {size} bytes, at most {SPEC_BYTES} are taken; put files into a ConfigMap (spec.code)"
         )
     return text
+
+
+def _no_json(document: Mapping[str, Any]) -> str:
+    """Where a document holds what JSON cannot, and what to write."""
+    waiting: list[tuple[tuple[Any, ...], Any, tuple[int, ...]]] = [((), document, ())]
+    while waiting:
+        path, value, above = waiting.pop()
+        if id(value) in above:
+            return f"{_path(path)}: holds itself, by an alias (*) of its own anchor (&); write the value out"
+        if len(path) > DEPTH:
+            return f"{_path(path[:3])}: is nested more than {DEPTH} levels deep, as no field is; take that out"
+        if isinstance(value, Mapping | list):
+            pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+            waiting += [((*path, key), inner, (*above, id(value))) for key, inner in reversed(list(pairs))]
+        elif isinstance(value, bytes):
+            return f"{_path(path)}: is !!binary, and fields are text; write the text, or put the data into a Secret"
+        elif isinstance(value, set):
+            return f"{_path(path)}: is a !!set; write a list, for example [{', '.join(sorted(map(str, value))[:3])}]"
+    return "document: holds what JSON cannot; write texts, numbers, true, false, lists and tables"
+
+
+def _path(parts: Sequence[Any]) -> str:
+    """The path of a field, as messages write it."""
+    return (
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")[:200] or "document"
+    )
 
 
 def _date(value: Any) -> str:
@@ -171,8 +207,7 @@ def _sentences(error: ValidationError, kind: type[BaseModel]) -> str:
 
 
 def _sentence(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(".")[:200]
-    return f"{path}: {_said(problem, kind)}" if path else f"document: {_said(problem, kind)}"
+    return f"{_path(problem['loc'])}: {_said(problem, kind)}"
 
 
 def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
@@ -198,6 +233,11 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
                 if least and number == 1
                 else f"must have at {'least' if least else 'most'} {number} {what}"
             )
+        case "tuple_type" if isinstance(given, Mapping):
+            return f"must be a list; begin each entry with a hyphen, for example {_entry(given, problem['loc'])}, got a table"
+        case "model_type" if isinstance(given, str) and _is_variable(problem["loc"]):
+            name, _, value = given[:60].partition("=")
+            return f"must be a table; write {{name: {one_line(name)}, value: {json.dumps(value)}}}, got {_given(given)}"
         case "tuple_type" if isinstance(given, str):
             return f"must be a list, for example {_as_list(given, problem['loc'])}, got {_given(given)}"
         case "model_type" if problem["loc"][-1] in ALLOWING and isinstance(given, (list, str)):
@@ -208,6 +248,19 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
         case known if known in _SENTENCES:
             return f"{_SENTENCES[known]}, got {_given(given)}"
     return str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+
+
+def _is_variable(path: Sequence[Any]) -> bool:
+    """Whether the path is of an entry of a list of environment variables."""
+    return len(path) > 1 and (path[-2] == "env" or (len(path) > 2 and path[-3] == "envByBackend"))
+
+
+def _entry(given: Mapping[Any, Any], path: Sequence[Any]) -> str:
+    """The first entry of a list that was written as a table."""
+    key, value = next(iter(given.items()), ("NAME", "value"))
+    if _is_variable((*path, 0)):
+        return f"- {{name: {one_line(str(key)[:40])}, value: {json.dumps(_shown(value)[:40])}}}"
+    return f"- {one_line(str(key)[:40])}: {_shown(value)[:40]}"
 
 
 def _as_list(given: str, path: Sequence[Any]) -> str:

@@ -114,8 +114,9 @@ def test_a_namespace_is_a_text_in_one_line_of_63_characters_or_none() -> None:
 
 
 def test_a_missing_spec_is_refused_as_the_api_server_does() -> None:
-    assert refusal({"metadata": {"name": "a"}}) == "spec: is required"
-    assert refusal({"metadata": {"name": "a"}, "spec": None}) == "spec: is required"
+    remedy = "; write at least {}, for example spec: {command: [python3, train.py]}"
+    assert refusal({"metadata": {"name": "a"}}) == f"spec: is required{remedy}"
+    assert refusal({"metadata": {"name": "a"}, "spec": None}) == f"spec: is empty{remedy}"
 
 
 def test_a_misspelt_spec_is_told_from_a_missing_one() -> None:

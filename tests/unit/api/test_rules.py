@@ -9,8 +9,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from gpujob.api.fields.version_ranges import is_satisfiable
 from gpujob.api.generate.crd import RULES
-from gpujob.api.kinds.gpujob import Framework
-from gpujob.api.kinds.pods import KeyToPath
+from gpujob.api.kinds.gpujob import Framework, GPUJobSpec
+from gpujob.api.kinds.pods import EnvironmentVariable, KeyToPath
 from gpujob.api.manifest import read_gpujob
 from gpujob.values.errors import BadManifest
 
@@ -27,7 +27,17 @@ def test_every_range_that_is_admitted_is_a_pep_440_range(text: str) -> None:
 
 
 def test_only_what_costs_too_much_is_left_to_python() -> None:
-    assert [rule.model for rule in RULES if not rule.expression] == [KeyToPath, Framework, Framework]
+    python_alone = [(rule.model, rule.field) for rule in RULES if not rule.expression]
+    assert python_alone == [
+        (EnvironmentVariable, "value"),
+        (KeyToPath, "path"),
+        (GPUJobSpec, "command"),
+        (GPUJobSpec, "command"),
+        (GPUJobSpec, "args"),
+        (GPUJobSpec, "workingDir"),
+        (Framework, "version"),
+        (Framework, "python"),
+    ]
 
 
 @pytest.mark.parametrize("text", [">=2.10,<2.5", ">2.10,<=2.10", "==2.9,!=2.9.0", "~=2.10,>=3", "==2.*,!=2.*", "<0"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -169,3 +170,56 @@ OF_THE_HOST = "host access is not offered; fabric.hostNetwork of a GPUPool is an
 )
 def test_what_only_an_admin_gives_is_named_as_such(word: str, said: str) -> None:
     assert refusal({word: True}) == f"spec.{word}: unknown field; {said}"
+
+
+def cyclic() -> dict[str, Any]:
+    held: dict[str, Any] = {}
+    held["labels"] = held
+    return held
+
+
+DEEP: list[Any] = reduce(lambda inner, _: [inner], range(40), [1])
+ENTRIES = "must be a list; begin each entry with a hyphen, for example"
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"args": [b"hello"]}, "spec.args[0]: is !!binary, and fields are text; write the text, or put the data into a Secret"),
+        ({"env": [{"name": "A", "value": b"x"}]}, "spec.env[0].value: is !!binary, and fields are text; "),
+        ({"podMetadata": {"labels": {"a": b"x"}}}, "spec.podMetadata.labels.a: is !!binary, "),
+        ({"requires": {"BF16", "FP8OCP"}}, "spec.requires: is a !!set; write a list, for example [BF16, FP8OCP]"),
+        ({"podMetadata": cyclic()}, "spec.podMetadata.labels: holds itself, by an alias (*) of its own anchor (&); "),
+        ({"args": DEEP}, "spec.args[0]: is nested more than 32 levels deep"),
+        ({"env": {"A": "b"}}, f'spec.env: {ENTRIES} - {{name: A, value: "b"}}, got a table'),
+        ({"env": {}}, f"spec.env: {ENTRIES} - {{name: NAME, value: "),
+        ({"envByBackend": {"rocm": {"A": 1}}}, f'spec.envByBackend.rocm: {ENTRIES} - {{name: A, value: "1"}}, got a table'),
+        ({"shapes": [{"env": {"A": "b"}}]}, f'spec.shapes[0].env: {ENTRIES} - {{name: A, value: "b"}}, got a table'),
+        ({"volumes": {"name": "a"}}, f"spec.volumes: {ENTRIES} - name: a, got a table"),
+        ({"env": ["A=b"]}, "spec.env[0]: must be a table; write {name: A, value: \"b\"}, got 'A=b'"),
+        ({"command": ["python\n"]}, "spec.command: the first word of command, the program, has a control character; take it out"),
+        ({"command": ["a", "b\0"]}, "spec.command: a word of command has the character NUL, which no program can be given; "),
+        ({"args": ["\0"]}, "spec.args: a word of args has the character NUL, which no program can be given; take it out"),
+        ({"env": [{"name": "A", "value": "\0"}]}, "spec.env[0].value: the value has the character NUL, "),
+        ({"workingDir": "/a\tb"}, "spec.workingDir: workingDir has a control character; take it out"),
+        (None, "spec: is empty; write at least {}, for example spec: {command: [python3, train.py]}"),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_what_is_no_json_or_no_list_is_named_with_its_remedy(spec: Any, says: str) -> None:
+    told = refusal(spec)
+    assert told.startswith(says)
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize("word", ["a\nb", "-c", "import os\nprint(1)", "\t"])
+def test_a_program_is_given_lines_and_tabs(word: str) -> None:
+    read_gpujob({"metadata": {"name": "a"}, "spec": {"command": ["python3", word], "args": [word]}})
+
+
+def test_a_table_that_is_used_twice_does_not_hold_itself() -> None:
+    shared = {"team": "a"}
+    read_gpujob({"metadata": {"name": "a"}, "spec": {"podMetadata": {"labels": shared, "annotations": shared}}})
+    assert refusal({"podMetadata": {"labels": shared, "annotations": shared}, "args": [b""]}).startswith(
+        "spec.args[0]: is !!binary"
+    )

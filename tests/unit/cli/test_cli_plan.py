@@ -319,9 +319,24 @@ def test_of_jobs_of_one_name_the_last_is_planned_and_rendered(plan: Command, gpu
 
 def test_jobs_of_one_name_in_two_namespaces_and_jobs_without_a_name_are_several(plan: Command) -> None:
     elsewhere = manifest("same").replace("name: same", "name: same\n  namespace: team")
-    for text in (manifest("same") + elsewhere, manifest("x").replace("name: x", "labels: {}") * 2):
+    unnamed, generated = (manifest("x").replace("name: x", each) for each in ("labels: {}", "generateName: x-"))
+    told = "-f -: GPUJob {} of 2 has no metadata.name, without which the API server refuses it; write one\n"
+    for text, err in (
+        (manifest("same") + elsewhere, ""),
+        (generated * 2, ""),
+        (unnamed * 2, told.format(1) + told.format(2)),
+        (manifest("same") + unnamed, told.format(2)),
+    ):
         answer = plan(text, "-o", "yaml")
-        assert (answer.err, len(yaml.safe_load(answer.out))) == ("", 2)
+        assert (answer.err, len(yaml.safe_load(answer.out))) == (err, 2)
+
+
+@pytest.mark.parametrize("flag", ["-n", "--operator-namespace"])
+def test_an_empty_namespace_is_refused(plan: Command, flag: str) -> None:
+    answer = plan(manifest("a"), flag, "")
+    assert answer.code == 2
+    named = "-n" if flag == "-n" else flag
+    assert answer.err == f"error: {named}: is empty; name a namespace, or leave {named} out\n"
 
 
 def test_the_wide_plan_of_the_shipped_catalog_can_be_read(gpujob: Command) -> None:

@@ -176,8 +176,6 @@ EXPANDING = {
     + "\n".join(f"m{i}: &m{i} {{<<: [{', '.join([f'*m{i - 1}'] * 10)}]}}" for i in range(1, 9)),
     "keys": f"{layers(7, 10)}\n? *l7\n: 1",
     "a long text": f"l0: &l0 {'x' * 100_000}\nargs: [{', '.join(['*l0'] * 1_000)}]",
-    "itself": "args: &a [*a]",
-    "itself by a table": "a: &a {b: {c: [1, *a]}}",
 }
 
 
@@ -201,3 +199,19 @@ def test_a_large_document_may_hold_a_few_aliases(monkeypatch: pytest.MonkeyPatch
     rows = "\n".join("- [1, 2, 3, *a]" for _ in range(20))
     assert len(read_documents(f"- &a x\n{rows}", [])[0]) == 21
     assert "aliases make more than 20 values" in refusal(f"- &a x\n{rows}\n- *a")
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "line"),
+    [
+        ("a: &x\n  b: *x", "a.b", 2),
+        ("spec: {args: &a [1, *a]}", "spec.args[1]", 1),
+        ("a: 1\nb: &b\n  - c: {d: *b}", "b[0].c.d", 3),
+        ("&r [*r]", "[0]", 1),
+    ],
+)
+def test_a_value_that_holds_itself_is_named(text: str, where: str, line: int) -> None:
+    said = refusal(text)
+    assert said.startswith(f"{where}: holds itself, by an alias (*) of the anchor (&) in line ")
+    assert said.endswith("; write the value out")
+    assert int(said.split("line ")[1].split(";")[0]) in (line, line - 1)

@@ -100,11 +100,14 @@ RELATIVE_PATH: Final = "^([.]?[^./][^/]*|[.])(/([.]{0,2}[^./][^/]*|[.]{3}[^/]*|[
 """No / or .. at the start and no part ..: the API server's check where a rule costs too much."""
 IMAGE: Final = Form(
     "a container image",
-    "registry/name:tag in lower case (the tag may have upper case), for example rocm/pytorch:latest",
+    "registry/name:tag in lower case (a tag has at most 128 characters and may have upper case, a digest is @sha256: and 64 "
+    "hexadecimal digits), for example rocm/pytorch:latest",
     rf"({_HOST_PART}([.]{_HOST_PART})*(:[0-9]+)?/)?{_PATH_PART}(/{_PATH_PART})*"
-    "(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,128})?",
+    "(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@(sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}))?",
 )
-"""The grammar of distribution/reference, without IPv6 addresses as registries."""
+"""The grammar of distribution/reference, without IPv6 addresses as registries. Of digests it takes the three algorithms of go-digest
+alone, in small letters and of the right length.
+"""
 
 LABEL_KEY: Final = Form(
     "a label key",

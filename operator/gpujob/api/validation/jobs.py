@@ -111,6 +111,21 @@ _OWN: Final[tuple[Rule, ...]] = (
         "!has(self.command) || size(self.command) == 0 || self.command[0] != ''",
         lambda value: not value.command or value.command[0] != "",
     ),
+    # What no program can be given is found where the job is read: rules over all words would cost the API server too much.
+    Rule(
+        GPUJobSpec, "command", "the first word of command, the program, has a control character; take it out", "",
+        lambda value: not value.command or pods.CONTROL.search(value.command[0]) is None,
+    ),
+    Rule(
+        GPUJobSpec, "command", f"a word of command {pods.NO_NUL}", "", lambda value: not any("\0" in word for word in value.command),
+    ),
+    Rule(
+        GPUJobSpec, "args", f"a word of args {pods.NO_NUL}", "", lambda value: not any("\0" in word for word in value.args),
+    ),
+    Rule(
+        GPUJobSpec, "workingDir", "workingDir has a control character; take it out", "",
+        lambda value: value.working_dir is None or pods.CONTROL.search(value.working_dir) is None,
+    ),
     Rule(
         Resources, "sharedMemory", "resources.sharedMemory counts in resources.memory and is larger; lower it or raise memory",
         "!has(self.sharedMemory) || !has(self.memory) || "

@@ -55,6 +55,11 @@ def _not_all(value: EnvironmentVariable) -> bool:
     return value.name.upper() != "ROCR_VISIBLE_DEVICES" or value.value not in ("all", "All", "ALL")
 
 
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+"""Characters that no name of a program or a folder has."""
+
+NO_NUL: Final = "has the character NUL, which no program can be given; take it out"
+
 _OURS: Final = re.compile("^(/opt|/run)?/gpujob(/|$)")
 
 
@@ -102,6 +107,10 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         EnvironmentVariable, "", "write value or valueFrom, not both", "!(has(self.value) && has(self.valueFrom))",
         lambda value: value.value is None or value.value_from is None,
+    ),
+    # As CEL it would cost the API server too much.
+    Rule(
+        EnvironmentVariable, "value", f"the value {NO_NUL}", "", lambda value: value.value is None or "\0" not in value.value,
     ),
     Rule(
         EnvironmentVariable, "name", "GPUJOB_* and PET_* are set by the operator; use another name",

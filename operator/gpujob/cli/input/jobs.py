@@ -19,10 +19,11 @@ CLUSTER_KINDS: Final = frozenset(
 """Kinds of a cluster description; in a manifest they would be ignored without a message."""
 
 
-def read_jobs(text: str, namespace: str | None) -> list[GPUJob]:
+def read_jobs(text: str, namespace: str | None, told: list[str] | None = None) -> list[GPUJob]:
     """The GPUJobs of a manifest, in its order; raises BadManifest. Other objects are skipped.
 
-    `namespace` is the default; a job that names another one is rejected, as in kubectl.
+    `namespace` is the default; a job that names another one is rejected, as in kubectl. A sentence for each job without a name is
+    added to `told`.
     """
     from gpujob.fleet.sources.cluster_file import objects_in
     from gpujob.fleet.sources.kubectl_yaml import read_documents
@@ -33,6 +34,11 @@ def read_jobs(text: str, namespace: str | None) -> list[GPUJob]:
         raise BadManifest(f"{strange[0].removesuffix(' and is left out')}; write apiVersion, kind: GPUJob and spec")
     found = [item for item in objects if _is_job(item)]
     jobs = [_one_of(found, number, namespace) for number in range(len(found))]
+    for number, item in enumerate(found if told is not None else ()):
+        metadata = table(item, "metadata")
+        if told is not None and not metadata.get("name") and not metadata.get("generateName"):
+            which = "the GPUJob" if len(found) == 1 else f"GPUJob {number + 1} of {len(found)}"
+            told.append(f"{which} has no metadata.name, without which the API server refuses it; write one")
     if not jobs:
         kinds = sorted({one_line(str(item.get("kind"))[:60]) for item in objects})
         there = f"only {', '.join(kinds)}" if kinds else "nothing"

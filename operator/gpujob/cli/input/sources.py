@@ -42,7 +42,7 @@ def read_manifest(path: str, namespace: str | None) -> list[GPUJob]:
 
     told: list[str] = []
     try:
-        jobs = last_of_each(read_jobs(read_text(path, "-f"), namespace), told)
+        jobs = last_of_each(read_jobs(read_text(path, "-f"), namespace, told), told)
     except BadInput as error:
         raise type(error)(_at("-f", path, error)) from error
     print_notes(told, f"-f {path}")

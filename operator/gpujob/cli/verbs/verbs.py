@@ -131,6 +131,8 @@ def run_verb(arguments: list[str], program: str) -> int:
     said: dict[str, Any] = {option.name: values[option.name] for option in verb.options}
     for option in (NAMESPACE, OPERATOR_NAMESPACE):
         given = said.get(option.name)
+        if given == "":
+            raise BadInput(f"{option.flags[-1]}: is empty; name a namespace, or leave {option.flags[-1]} out")
         if given and not is_namespace(given):
             raise BadInput(f"{option.flags[-1]}: {NO_NAMESPACE.format(one_line(given[:60]))}")
     return verb.act(Request(**said))

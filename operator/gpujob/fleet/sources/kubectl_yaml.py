@@ -15,6 +15,7 @@ import orjson
 import yaml
 
 from gpujob.values.errors import BadClusterFile
+from gpujob.values.untrusted import one_line
 
 HAND_WRITTEN: Final = 1_000_000
 """The most characters of a JSON text that a user can have written: if it is broken, it is read again as YAML, and its keys are
@@ -143,8 +144,29 @@ def _refuse_expanding(root: yaml.Node) -> None:
             sizes[id(node)] = float("inf")  # until it is counted: a node that holds itself has no end
             waiting.append((node, True))
             waiting += [(each, False) for each in inner]
+    if sizes[id(root)] == float("inf"):
+        raise BadClusterFile(_held_by_itself(root))
     if sizes[id(root)] - written > ALIASED:
         raise BadClusterFile(f"aliases make more than {ALIASED:,} values of this document; write them out")
+
+
+def _held_by_itself(root: yaml.Node) -> str:
+    """Where a table or list holds an alias of itself, which has no end."""
+    waiting: list[tuple[str, yaml.Node, frozenset[int]]] = [("", root, frozenset())]
+    while waiting:
+        path, node, above = waiting.pop()
+        if id(node) in above:
+            line = node.start_mark.line + 1
+            where = path.lstrip(".") or "document"
+            return f"{where}: holds itself, by an alias (*) of the anchor (&) in line {line}; write the value out"
+        within = above | {id(node)}
+        if isinstance(node, yaml.MappingNode):
+            waiting += [
+                (f"{path}.{one_line(str(key.value)[:63])}", value, within) for key, value in reversed(node.value)
+            ]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += [(f"{path}[{place}]", each, within) for place, each in reversed(list(enumerate(node.value)))]
+    return "document: holds itself by an alias; write the value out"
 
 
 def _inside(node: yaml.Node) -> list[yaml.Node]:
