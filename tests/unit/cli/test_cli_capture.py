@@ -16,6 +16,7 @@ from gpujob.fleet.dra.resource_slices import EXTENDED_CLAIM, read_claim
 from gpujob.fleet.kubernetes.persistent_volumes import read_volume_claim
 from gpujob.fleet.labels.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
+from gpujob.values.names import child_name
 
 SECRET = "hunter2"
 
@@ -159,7 +160,112 @@ def test_without_nodes_there_is_nothing_to_capture(gpujob: Command, tmp_path: Pa
     path.write_text('{"kind": "List", "apiVersion": "v1", "items": []}')
     answer = gpujob("capture", "--cluster", path)
     assert answer.code == 2
-    assert answer.err == "error: there is no node to capture; use an account that may list nodes and pods\n"
+    assert answer.err == (
+        "error: there is no node and no GPUPool with spec.provision to capture; use an account that may list nodes and pods\n"
+    )
+
+
+def growing(**provision: Any) -> Object:
+    given = {
+        "maxNodes": 2,
+        "gpusPerNode": 8,
+        "cpu": "96",
+        "memory": "1000Gi",
+        "driverVersion": "580.95.05",
+        **provision,
+    }
+    return {
+        "apiVersion": "gpujob.dev/v1alpha1",
+        "kind": "GPUPool",
+        "metadata": {"name": "burst", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {
+            "nodeSelector": {"matchLabels": {"pool": "burst"}},
+            "accelerator": "H100-SXM",
+            "price": {"perGPUHour": "2"},
+            "provision": given,
+        },
+    }
+
+
+def replay(gpujob: Command, tmp_path: Path, objects: list[Object], *jobs: str) -> tuple[str, str, list[Object]]:
+    """The plan of jobs in a cluster, in its capture, and what the capture of the capture holds."""
+    first, second, wanted = (tmp_path / name for name in ("first.json", "second.yaml", "jobs.yaml"))
+    first.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    wanted.write_text("".join(jobs))
+    assert gpujob("capture", "--cluster", first, "-o", second).code == 0
+    again = gpujob("capture", "--cluster", second).out
+    kept = [each for one in yaml.safe_load_all(second.read_text()) for each in one.get("items", [one])]
+    assert [each for one in yaml.safe_load_all(again) for each in one.get("items", [one])] == kept
+    plans = [gpujob("plan", "-f", wanted, "--cluster", path, "--catalog", CATALOG).out for path in (first, second)]
+    return plans[0], plans[1], kept
+
+
+@pytest.mark.parametrize(
+    "provision",
+    [{}, {"maxNodes": 1}, {"gpusPerNode": 4}, {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}],
+)
+def test_pools_of_nodes_that_are_not_there_yet_are_captured(
+    gpujob: Command, tmp_path: Path, provision: dict[str, Any]
+) -> None:
+    wanted = [manifest("a", gpusPerNode=4), manifest("b", nodes=2, gpusPerNode=8)]
+    before, after, _ = replay(gpujob, tmp_path, [growing(**provision)], *wanted)
+    assert after == before
+    assert "Placed  a: burst is the only pool with room" in before
+
+
+def begun(name: str, state: str, attempt: int = 1, recorded: bool = True, suspend: bool = False) -> list[Object]:
+    """A GPUJob that has 4 of the GPUs of node n, and the Job that the operator made for it, whose pods are not there yet."""
+    uid, child = f"uid-of-{name}", child_name(name, f"uid-of-{name}", attempt)
+    pins = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    ]}}}  # fmt: skip
+    main = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "4"}, "requests": {"nvidia.com/gpu": "4"}}}
+    job = {
+        "apiVersion": "gpujob.dev/v1alpha1",
+        "kind": "GPUJob",
+        "metadata": {"name": name, "namespace": "default", "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"gpusPerNode": 4, "command": ["x"], **({"suspend": True} if suspend else {})},
+        "status": {
+            "state": state, "placement": {"nodes": 1, "gpusPerNode": 4, "nodeNames": ["n"], "image": SECRET},
+            **({"attempt": attempt, "jobName": child, "jobUID": f"uid-of-{child}"} if recorded else {}),
+        },
+    }  # fmt: skip
+    made = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": child, "namespace": "default", "uid": f"uid-of-{child}",
+            "labels": {"gpujob.dev/job-uid": uid, "gpujob.dev/attempt": str(attempt)},
+            "ownerReferences": [{"kind": "GPUJob", "apiVersion": "gpujob.dev/v1alpha1", "controller": True, "uid": uid}],
+        },
+        "spec": {"completions": 1, "suspend": suspend, "template": {"spec": {"affinity": pins, "containers": [main]}}},
+    }  # fmt: skip
+    return [job, made]
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        begun("first", "Placed"),
+        begun("first", "Placed", attempt=3),
+        begun("first", "Starting", attempt=2),
+        begun("first", "Placed", recorded=False),
+        begun("first", "Suspended", suspend=True),
+        begun("first", "Restarting", attempt=2),
+        # Another GPUJob that holds nothing on this node: its uid in the capture excludes the children of nobody.
+        [*begun("first", "Suspended", suspend=True), *begun("gone", "Running")[:1]],
+        [*begun("first", "Restarting", attempt=4), *begun("gone", "Placed")[:1]],
+    ],
+)
+def test_what_a_job_without_pods_holds_is_promised_once_in_a_replay(
+    gpujob: Command, tmp_path: Path, objects: list[Object]
+) -> None:
+    wanted = [manifest("whole", gpusPerNode=8), manifest("half", gpusPerNode=4)]
+    before, after, kept = replay(gpujob, tmp_path, [node("n", H100, price="2"), *objects], *wanted)
+    assert after == before
+    assert "Waiting  whole:" in before
+    assert "Placed  half:" in before
+    assert SECRET not in json.dumps(kept)
 
 
 def test_the_handlers_of_nodes_are_kept_by_name(gpujob: Command, raw: Path) -> None:

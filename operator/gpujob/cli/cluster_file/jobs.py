@@ -53,6 +53,8 @@ def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
         raw,
         filled(
             namespace=metadata.get("namespace"),
+            # By it the GPUJob's status knows its own child.
+            uid=metadata.get("uid"),
             labels=present(table(metadata, "labels"), Label.JOB_UID, Label.ATTEMPT),
             annotations=filled(**claims, **_pool_hint(str(record.hint.placement.get("pool") or ""), record.pods)),
             ownerReferences=[owner],
@@ -78,9 +80,9 @@ def _pool_hint(pool: str, pods: int) -> dict[str, str]:
 
 
 def live_job(raw: Table, selected: set[str]) -> dict[str, Any] | None:
-    """A GPUJob that waits or holds GPUs, as its demand, its creation time and its progress; None for all others."""
+    """A GPUJob that waits or has a child, as its demand, its creation time, its progress and its child; None for all others."""
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
-    holds = status.get("state") in HOLDING
+    holds = status.get("state") in HOLDING or metadata.get("uid") in selected
     if not waits(raw) and not holds:
         return None
     conditions = [
@@ -102,6 +104,8 @@ def live_job(raw: Table, selected: set[str]) -> dict[str, Any] | None:
             state=status.get("state"),
             conditions=conditions,
             progress=present(table(status, "progress"), "percent", "estimatedEnd"),
+            **(present(status, "attempt", "jobName", "jobUID") if holds else {}),
+            placement=present(table(status, "placement"), "nodes", "gpusPerNode", "nodeNames") if holds else None,
         ),
     )
 

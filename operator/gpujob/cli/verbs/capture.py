@@ -60,14 +60,19 @@ _UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
     """The objects of a cluster that the planner reads, reduced to what it reads; sorted by kind and name."""
     from gpujob.fleet.sources.cluster_file import objects_in
+    from gpujob.status.records.read_objects import owner_uid
 
     skipped: list[str] = []
     objects = [item for item in objects_in(documents, skipped) if item.get("kind") in _KEPT and name_of(item)]
-    if not any(item["kind"] == "Node" for item in objects):
-        raise BadClusterFile("there is no node to capture; use an account that may list nodes and pods")
-    ours = {id(child) for child in children_in(objects)}
+    if not any(item["kind"] == "Node" or _may_have_nodes(item) for item in objects):
+        raise BadClusterFile(
+            "there is no node and no GPUPool with spec.provision to capture; use an account that may list nodes and pods"
+        )
+    ours = {id(child): owner_uid(table(child, "metadata")) for child in children_in(objects)}
     objects = [item for item in objects if item["kind"] != "Job" or id(item) in ours]
     selected = {key for item in objects for key in _selected_labels(item)}
+    # A GPUJob with a child says which Job is its child, whatever its state.
+    selected |= set(ours.values())
     kept: dict[tuple[int, str, str], dict[str, Any]] = {}
     for item in objects:
         slim = _KEPT[item["kind"]](item, selected)
@@ -75,6 +80,11 @@ def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
             metadata = slim["metadata"]
             kept[list(_KEPT).index(item["kind"]), metadata.get("namespace", ""), metadata["name"]] = slim
     return [kept[key] for key in sorted(kept)]
+
+
+def _may_have_nodes(item: Table) -> bool:
+    """Whether an object is a GPUPool to which an autoscaler can add nodes."""
+    return item["kind"] == "GPUPool" and bool(table(table(item, "spec"), "provision"))
 
 
 def write(documents: list[dict[str, Any]], path: str) -> None:
