@@ -69,3 +69,38 @@ def test_it_is_forgotten_with_the_jobs() -> None:
     assert cluster.takes() == ("b",)
     cluster.fails("two", "a", event="DELETED")
     assert cluster.takes() == ("a",)
+
+
+def test_maintenance_is_planned_until_its_time_is_past() -> None:
+    cluster = Cluster()
+    label = "cloud.google.com/scheduled-maintenance-time"
+    at = int((BEGAN + timedelta(seconds=600)).timestamp())
+    cluster.write("nodes", "MODIFIED", node("a", H100, labels={label: str(at)}))
+    assert cluster.takes() == ("b",)
+    version = cluster.index.fleet_version()
+    cluster.seconds = 599.0
+    assert (cluster.index.fleet_version(), cluster.takes()) == (version, ("b",))
+    cluster.seconds = 600.0
+    assert cluster.index.fleet_version() != version, "waiting jobs are decided again"
+    assert cluster.takes() == ("a",)
+    cluster.write("nodes", "MODIFIED", node("b", H100, labels={label: "1500000000"}))
+    assert cluster.takes() == ("a",)
+
+
+def test_a_plan_of_a_suspect_node_is_past_before_the_suspicion_is() -> None:
+    cluster = Cluster()
+    at = int((BEGAN + timedelta(seconds=60)).timestamp())
+    planned = node("a", H100, labels={"cloud.google.com/scheduled-maintenance-time": str(at)})
+    cluster.write("nodes", "MODIFIED", planned)
+    cluster.fails("one", "a")
+    cluster.fails("two", "a")
+    (there,) = (each for pool in cluster.index.fleet().pools for each in pool.nodes if each.name == "a")
+    assert (bool(there.planned), bool(there.suspected)) == (True, True)
+    cluster.seconds = 61.0
+    cluster.index.fleet_version()
+    (there,) = (each for pool in cluster.index.fleet().pools for each in pool.nodes if each.name == "a")
+    assert (bool(there.planned), bool(there.suspected)) == (False, True)
+    cluster.seconds = 1600.0
+    cluster.index.fleet_version()
+    (there,) = (each for pool in cluster.index.fleet().pools for each in pool.nodes if each.name == "a")
+    assert (bool(there.planned), bool(there.suspected)) == (False, False)

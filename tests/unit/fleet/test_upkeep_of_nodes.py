@@ -10,6 +10,8 @@ import pytest
 from builders import A100, H100, H200, L4, MI300X, decision, demand, fleet, gpupool, node, pool_of
 
 from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.kubernetes.parse import read_node
+from gpujob.fleet.labels.maintenance import as_of
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.report import summary
 from gpujob.placement.report.why_not import why_not
@@ -280,6 +282,29 @@ def test_announced_maintenance_has_its_time_where_it_is_one(value: str, when: st
     assert there.planned is not None
     assert there.planned.reason is Reason.MAINTENANCE_PLANNED
     assert there.planned.message == f"node m: maintenance is planned{when} ({GKE_TIME} is {value[:32]})"
+
+
+NOW = datetime(2026, 7, 2, 13, 46, 40, tzinfo=UTC)
+"""The time 1783000000."""
+
+
+@pytest.mark.parametrize(
+    ("value", "planned"),
+    [
+        ("1783000001", True),
+        ("1783000000", False),
+        ("1500000000", False),
+        ("900000000", False),
+        ("0", False),
+        ("1999999999", True),
+        # No time of seconds: that maintenance is planned is still said.
+        ("soon", True),
+        ("1783000000000", True),
+    ],
+)
+def test_maintenance_of_a_time_that_is_past_is_no_plan(value: str, planned: bool) -> None:
+    read = as_of(read_node(node("m", H100, labels={GKE_TIME: value, "rack": "x"})), NOW)
+    assert (GKE_TIME in read.labels, read.labels["rack"]) == (planned, "x")
 
 
 @pytest.mark.parametrize("kind", ["NebiusMaintenanceScheduled", "MaintenancePlanned"])

@@ -93,7 +93,7 @@ def objects_of(documents: list[Any], request: Request, catalog: Catalog) -> Clus
     except BadClusterFile as error:
         raise BadClusterFile(_at("--cluster", request.cluster or "", error)) from error
     objects = with_extended(objects, catalog)
-    objects = replace(objects, nodes=tuple(_with_failures(objects.nodes, documents)))
+    objects = replace(objects, nodes=tuple(_as_of_now(objects.nodes, documents)))
     print_notes(objects.unread, "not read")
     if objects.published_only:
         when = objects.published_at or "an unknown time"
@@ -101,9 +101,10 @@ def objects_of(documents: list[Any], request: Request, catalog: Catalog) -> Clus
     return objects
 
 
-def _with_failures(nodes: Iterable[Node], documents: list[Any]) -> Iterable[Node]:
-    """The nodes with what the statuses of GPUJobs say against them, as the operator has it."""
+def _as_of_now(nodes: Iterable[Node], documents: list[Any]) -> Iterable[Node]:
+    """The nodes with what the statuses of GPUJobs say against them and without past maintenance, as the operator has it."""
     from gpujob.fleet.health.node_failures import NodeFailures
+    from gpujob.fleet.labels.maintenance import as_of
     from gpujob.fleet.sources.cluster_file import objects_in
     from gpujob.values.untrusted import table
 
@@ -111,7 +112,7 @@ def _with_failures(nodes: Iterable[Node], documents: list[Any]) -> Iterable[Node
     for number, item in enumerate(objects_in(documents, [])):
         if item.get("kind") == "GPUJob":
             failures.put(str(number), table(item, "status"))
-    found = ((node, failures.suspicion(node.name, now)) for node in nodes)
+    found = ((as_of(node, now), failures.suspicion(node.name, now)) for node in nodes)
     return [replace(node, suspicion=suspicion.sentence) if suspicion else node for node, suspicion in found]
 
 

@@ -15,6 +15,7 @@ from gpujob.fleet.devices.last_known import Recollection, recalled
 from gpujob.fleet.dra.inventory import Inventory
 from gpujob.fleet.health.node_failures import NodeFailures
 from gpujob.fleet.kubernetes.objects import Node
+from gpujob.fleet.labels.maintenance import as_of, planned_at
 from gpujob.status.records.objects import JobRecord
 
 log = structlog.get_logger(__name__)
@@ -33,7 +34,7 @@ class NodeReader:
 
     def read(self, node: Node, catalog: Catalog) -> tuple[Node, tuple[DeviceGroup, ...]]:
         """The node with what makes it suspect, and its devices."""
-        node = self._with_failures(node)
+        node = self._as_of_now(self._with_failures(node))
         return node, self._recalled(node.name, self.groups(node, catalog))
 
     def groups(self, node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
@@ -87,3 +88,11 @@ class NodeReader:
             return node
         self._suspects[node.name] = self._clock() + (found.until - now).total_seconds()
         return replace(node, suspicion=found.sentence)
+
+    def _as_of_now(self, node: Node) -> Node:
+        """The node without announced maintenance whose time is past; another one is looked at again at that time."""
+        now, begins = self._wall(), planned_at(node.labels)
+        if begins is not None and begins > now.timestamp():
+            until = self._clock() + begins - now.timestamp()
+            self._suspects[node.name] = min(until, self._suspects.get(node.name, until))
+        return as_of(node, now)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -28,6 +29,8 @@ kubevirt-gpu-device-plugin and sandbox-device-plugin, 2025), gpu_vf and gpu_pf (
 GKE_TIME: Final = "cloud.google.com/scheduled-maintenance-time"
 _SECONDS: Final = re.compile(r"[1-3][0-9]{9}", re.ASCII)
 """A time between 2001 and 2096."""
+
+_NUMBER: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 Tolerated = tuple[tuple[str, str | None, str | None], ...]
 """Taints that an admin's pool tolerates: key (empty: any), value (None: any), effect (None: any)."""
@@ -73,6 +76,14 @@ def planned_at(labels: Labels) -> int | None:
     """When the maintenance begins that GKE announces, in seconds since 1970; None if no time is known."""
     written = labels.get(GKE_TIME, "")
     return int(written) if _SECONDS.fullmatch(written) else None
+
+
+def as_of(node: Node, now: datetime) -> Node:
+    """The node without the announcement of maintenance whose time is past: GKE says with another label that it is under way."""
+    written = node.labels.get(GKE_TIME, "")
+    if not _NUMBER.fullmatch(written) or int(written) > now.timestamp():
+        return node
+    return replace(node, labels={key: value for key, value in node.labels.items() if key != GKE_TIME})
 
 
 def is_passing(taint: Taint, tolerated: Tolerated = ()) -> bool:
