@@ -26,6 +26,10 @@ MICRO: Final = 10**6
 CENT: Final = MICRO // 100
 """Micro-dollars in a cent."""
 
+MOST_MEMORY: Final = 1024 * TI
+MOST_CORES: Final = 10_000
+"""The most memory and CPU of one machine that are believed; above them the unit was wrong."""
+
 MAX_PRICE: Final = 100_000 * MICRO
 """The highest credible price, in micro-dollars an hour; above it the unit was wrong."""
 

@@ -116,14 +116,48 @@ def test_what_is_nested_too_deep_is_refused(text: str) -> None:
     [
         ({"memory": "9e99"}, "memory"), ({"cpu": "9e90"}, "cpu"), ({"ephemeral-storage": "9e99"}, "ephemeral-storage"),
         ({"memory": "2Ei"}, "memory"), ({"pods": "9e20"}, "pods"),
+        ({"memory": "1e18"}, "memory"), ({"memory": "1025Ti"}, "memory"), ({"cpu": "10001"}, "cpu"), ({"cpu": "1e5"}, "cpu"),
+        ({"ephemeral-storage": "1e18"}, "ephemeral-storage"), ({"pods": "100k"}, "pods"),
+        # Numbers of YAML without quotes.
+        ({"memory": 9e99}, "memory"), ({"memory": 1e18}, "memory"), ({"cpu": 1e30}, "cpu"), ({"pods": 9_000_000}, "pods"),
     ],
 )  # fmt: skip
-def test_what_no_machine_has_counts_as_none(amounts: dict[str, str], left: str) -> None:
+def test_what_no_machine_has_counts_as_none(amounts: dict[str, Any], left: str) -> None:
     node = read_cluster([{"kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": amounts}}])
     assert node.unread == (
-        f"Node a: a value is ignored: {left}: {amounts[left]} is more than any node has; it counts as none",
+        f"Node a: a value is ignored: {left}: {WRITTEN.get(amounts[left], amounts[left])} is more than any node has; "
+        "it counts as none",
     )
     assert max(node.nodes[0].allocatable.memory, node.nodes[0].allocatable.millicores) == 0
+
+
+WRITTEN = {9e99: "9e99", 1e18: "1e18", 1e30: "1e30"}
+
+
+@pytest.mark.parametrize(
+    ("amounts", "attribute", "number"),
+    [
+        ({"memory": "1Pi"}, "memory", 2**50),
+        ({"memory": "32Ti"}, "memory", 2**45),
+        ({"memory": 1e12}, "memory", 10**12),
+        ({"cpu": "10000"}, "millicores", 10_000_000),
+        ({"cpu": 1e3}, "millicores", 1_000_000),
+        ({"ephemeral-storage": "8Pi"}, "storage", 2**53),
+        ({"pods": "2500"}, "pods", 2500),
+    ],
+)
+def test_what_a_large_machine_has_is_believed(amounts: dict[str, Any], attribute: str, number: int) -> None:
+    read = read_cluster([{"kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": amounts}}])
+    assert (read.unread, getattr(read.nodes[0].allocatable, attribute)) == ((), number)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(float("inf"), "'inf'"), (float("nan"), "'nan'"), (-9e99, "'-9e99'"), (1e-30, "'1e-30'"), ("9e999", "'9e999'")],
+)
+def test_a_quantity_that_is_none_is_told_as_it_was_written(value: Any, said: str) -> None:
+    read = read_cluster([{"kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": {"pods": value}}}])
+    assert read.unread[0].startswith(f"Node a: a value is ignored: pods: {said} is not a")
 
 
 @pytest.mark.parametrize("text", ["[1, 2, 3]", "[]", "{}", "- a\n- b", "5", "a: b"])

@@ -21,10 +21,8 @@ MONEY_REMEDY: Final = 'write US dollars as a decimal in quotes, for example "2.1
 NO_PRICE: Final = f"is not a price in US dollars between 0 and 100000; {MONEY_REMEDY}"
 NO_BUDGET: Final = f"is not a sum of US dollars between 0 and 1000000000; {MONEY_REMEDY}"
 
-MOST_MEMORY: Final = 1024 * quantity.TI
-MOST_CORES: Final = 10_000
 MOST_TRILLIONS: Final = 100
-"""Above these the unit was wrong; messages stay readable."""
+"""Above it the unit was wrong; messages stay readable."""
 
 NO_MEMORY: Final = f"is not a memory size of at least 1M; {MEMORY_REMEDY}"
 TOO_MUCH_MEMORY: Final = (
@@ -32,7 +30,7 @@ TOO_MUCH_MEMORY: Final = (
 )
 NO_CPU: Final = f"is not a CPU quantity; {CPU_REMEDY}"
 TOO_MANY_CORES: Final = (
-    f"is more CPU than any machine has; write at most {MOST_CORES} cores: 8, or 500m for half a core"
+    f"is more CPU than any machine has; write at most {quantity.MOST_CORES} cores: 8, or 500m for half a core"
 )
 NO_PARAMETERS: Final = f"is not a number of parameters; {PARAMETERS_REMEDY}"
 TOO_MANY_PARAMETERS: Final = (
@@ -64,7 +62,7 @@ def _memory(value: Any) -> str:
         amount = 0
     if amount < quantity.MEGA:
         raise ValueError(f"{_shown(value)} {NO_MEMORY}")
-    if amount > MOST_MEMORY:
+    if amount > quantity.MOST_MEMORY:
         raise ValueError(f"{_shown(value)} {TOO_MUCH_MEMORY}")
     return str(meant)
 
@@ -77,7 +75,7 @@ def _millicores(value: Any) -> str:
         amount = 0
     if amount < 1:
         raise ValueError(f"{_shown(value)} {NO_CPU}")
-    if amount > MOST_CORES * 1000:
+    if amount > quantity.MOST_CORES * 1000:
         raise ValueError(f"{_shown(value)} {TOO_MANY_CORES}")
     return str(value)
 
@@ -171,7 +169,7 @@ Millicores = Annotated[
         "CPU cores, or millicores with the suffix m.",
         (f"{_QUANTITY} && quantity(string(self)).isGreaterThan(quantity('0'))", NO_CPU),
         (
-            f"!{_QUANTITY} || !quantity(string(self)).isGreaterThan(quantity('{MOST_CORES}'))",
+            f"!{_QUANTITY} || !quantity(string(self)).isGreaterThan(quantity('{quantity.MOST_CORES}'))",
             TOO_MANY_CORES,
         ),
     ),

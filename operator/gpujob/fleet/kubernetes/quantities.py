@@ -29,18 +29,18 @@ def read_node_resources(amounts: Mapping[str, Any], unread: list[str]) -> Resour
     found = read_resources(amounts, unread)
     for key, attribute, most in _BELIEVED:
         if (getattr(found, attribute) or 0) > most:
-            unread.append(f"{key}: {one_line(str(amounts[key])[:24])} is more than any node has; it counts as none")
+            unread.append(f"{key}: {as_written(amounts[key])} is more than any node has; it counts as none")
             found = found._replace(**{attribute: 0})
     return found
 
 
 _BELIEVED: Final = (
-    ("cpu", "millicores", 100_000_000),
-    ("memory", "memory", 2**60),
-    ("ephemeral-storage", "storage", 2**70),
-    ("pods", "pods", 1_000_000),
+    ("cpu", "millicores", quantity.MOST_CORES * 1000),
+    ("memory", "memory", quantity.MOST_MEMORY),
+    ("ephemeral-storage", "storage", 2**56),
+    ("pods", "pods", 65_536),
 )
-"""The largest credible amounts of one node: 100,000 cores, 1 EiB of memory, 1,024 EiB of disk; far above any machine."""
+"""The largest credible amounts of one node, of disk 64 PiB, and as many pods as a /16 network has addresses; far above any machine."""
 
 
 def read_devices(amounts: Mapping[str, Any], unread: list[str]) -> dict[str, int]:
@@ -75,13 +75,16 @@ def read_amount(amounts: Mapping[str, Any], key: str, parse: Any, unread: list[s
         if isinstance(value, str) and len(value) <= USUAL_LENGTH:
             return _parsed(parse, value)
         # 8.0 in YAML is a whole number of devices too.
-        whole = isinstance(value, float) and value.is_integer()
-        return int(
-            parse(int(value) if whole else value if isinstance(value, (str, int)) else one_line(str(value)[:24]))
-        )
+        return int(parse(value if isinstance(value, (str, int)) else as_written(value)))
     except BadQuantity as error:
         unread.append(f"{key}: {error}")
         return None
+
+
+def as_written(value: Any) -> str:
+    """An amount for messages, bounded: a number of YAML as people write it (9e99, 8)."""
+    text = repr(value).replace("e+", "e").removesuffix(".0") if isinstance(value, float) else str(value)
+    return one_line(text[:USUAL_LENGTH])
 
 
 @lru_cache(maxsize=4096)
