@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cli_room import CATALOG, MIXED, ROOT, Command, check_golden
+from cli_room import CATALOG, MIXED, ROOT, Command, check_golden, manifest
 
 POOL = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUPool"}
 
@@ -33,6 +33,59 @@ def test_the_table_is_what_it_was(gpujob: Command) -> None:
 def test_a_cluster_without_gpus_is_told(gpujob: Command) -> None:
     answer = gpujob("pools", "--cluster", "-", stdin="kind: Node\nmetadata: {name: n}")
     assert (answer.code, answer.err) == (0, "no pools: none of 1 nodes has GPUs or labels of GPUs\n")
+
+
+@pytest.mark.parametrize(
+    ("resource", "count"),
+    [
+        ("nvidia.com/GP102GL_TESLA_P40", "2"),
+        ("nvidia.com/NVIDIA_A40-8Q", "4"),
+        ("nvidia.com/pgpu", "8"),
+        ("amd.com/gpu_vf", "8"),
+    ],
+)
+def test_a_cluster_whose_gpus_are_for_virtual_machines_is_told(
+    gpujob: Command, plan: Command, tmp_path: Path, resource: str, count: str
+) -> None:
+    bare = {"kind": "Node", "metadata": {"name": "bare"}}
+    nodes = [
+        {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {resource: count}}} for name in "vw"
+    ]
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    one.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [bare, nodes[0]]}))
+    two.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": nodes}))
+    told = f"no pools: node v: its GPUs are for virtual machines ({resource}){{}}; pods get none of them\n"
+    assert gpujob("pools", "--cluster", one).err == told.format("")
+    assert gpujob("pools", "--cluster", two).err == told.format(", and so on 1 more node")
+    assert told.format("") in plan(manifest(command=["x"]), cluster=one).err
+
+
+@pytest.mark.parametrize("driver", ["gpu.nvidia.com", "gpu.amd.com"])
+@pytest.mark.parametrize(
+    ("spec", "device", "several"),
+    [
+        ({"allNodes": True}, {}, "allNodes"),
+        ({"nodeSelector": {"nodeSelectorTerms": []}}, {}, "nodeSelector"),
+        ({"perDeviceNodeSelection": True}, {"allNodes": True}, "allNodes"),
+        ({"perDeviceNodeSelection": True}, {"nodeSelector": {"nodeSelectorTerms": []}}, "nodeSelector"),
+        ({"perDeviceNodeSelection": True}, {"basic": {"allNodes": True}}, "allNodes"),
+    ],
+)
+def test_devices_that_several_nodes_share_are_told(
+    gpujob: Command, tmp_path: Path, driver: str, spec: Any, device: Any, several: str
+) -> None:
+    devices = [{"name": f"gpu-{number}", **device} for number in range(2)]
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    found = {"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": "s"},
+             "spec": {"driver": driver, "pool": pool, "devices": devices, **spec}}  # fmt: skip
+    other = {**found, "metadata": {"name": "net"}, "spec": {**found["spec"], "driver": "dra.net"}}
+    path = tmp_path / "c.json"
+    node = {"kind": "Node", "metadata": {"name": "n"}}
+    path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node, found, other]}))
+    assert gpujob("pools", "--cluster", path).err == (
+        f"not read: ResourceSlice s: 2 of its 2 devices are for several nodes ({several}), which is not read; "
+        "nothing is placed on them\nno pools: none of 1 nodes has GPUs or labels of GPUs\n"
+    )
 
 
 def test_json_and_yaml_say_the_same(gpujob: Command) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpujob.catalog.catalog import Catalog
     from gpujob.cli.input.request import Request
     from gpujob.fleet.kubernetes.objects import Node
+    from gpujob.fleet.pools.fleet import Fleet
     from gpujob.fleet.sources.cluster_file import ClusterObjects
 
 STDIN: Final = "-"
@@ -125,6 +126,20 @@ def read_live_job(name: str, documents: list[Any], request: Request) -> Mapping[
     from gpujob.cli.cluster_file.gpujobs import in_documents
 
     return in_documents(documents, name, request.namespace)
+
+
+def note_no_pools(objects: ClusterObjects, fleet: Fleet) -> None:
+    """Reports why there is no pool, if there is none: no node has GPUs, or nodes have them for virtual machines."""
+    from gpujob.fleet.labels.maintenance import of_machines
+    from gpujob.values.finding import counted
+    from gpujob.values.vocabulary import Vendor
+
+    if fleet.pools:
+        return
+    found = [f"node {node.name}: {told}" for node in objects.nodes if (told := of_machines(node, *Vendor))]
+    more = f", and so on {counted(len(found) - 1, 'more node')}" if len(found) > 1 else ""
+    none = f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"
+    print_notes([f"{found[0]}{more}; pods get none of them" if found else none], "no pools")
 
 
 def note_missing_namespaces(jobs: Iterable[GPUJob], known: Collection[str]) -> None:

@@ -103,8 +103,7 @@ def pools(request: Request) -> int:
     objects = sources.objects_of(found, request, known)
     fleet, _ = fleet_of(objects, known)
     note_prices_of_nothing(known, fleet.pools)
-    if not fleet.pools:
-        sources.print_notes([f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"], "no pools")
+    sources.note_no_pools(objects, fleet)
     if request.in_tables:
         from gpujob.cli.output.pool_tables import print_pools
 
@@ -298,6 +297,7 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], tuple[Mirror, 
     objects = sources.objects_of(documents, request, known)
     fleet, known = fleet_of(objects, known)
     note_prices_of_nothing(known, fleet.pools)
+    sources.note_no_pools(objects, fleet)
     if request.cluster is None:
         sources.note_missing_namespaces(jobs, fleet.namespaces)
     profiles, arriving = (

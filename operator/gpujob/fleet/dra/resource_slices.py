@@ -24,6 +24,9 @@ EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 MOST: Final = 10_000
 """The most devices of one slice that are read."""
 
+GPU_DRIVERS: Final = ("gpu.nvidia.com", "gpu.amd.com")
+"""The DRA drivers whose devices are GPUs."""
+
 _TERM: Final = re.compile(
     r"""\s*device\.(?:(driver)|attributes\[(?:"[^"]{1,128}"|'[^']{1,128}')\]\.([A-Za-z0-9_]{1,64}))"""
     r"""\s*==\s*(?:"([^"]{0,128})"|'([^']{0,128})')\s*"""
@@ -159,7 +162,7 @@ def _devices(spec: Table) -> Iterator[SliceDevice]:
     if not isinstance(driver, str) or not isinstance(pool, str):
         return
     for raw in tables(spec, "devices")[:MOST]:
-        body = table(raw, "basic") or raw
+        body = _body(raw)
         name, node = raw.get("name"), body.get("nodeName") or spec.get("nodeName")
         if not isinstance(name, str) or not isinstance(node, str):
             continue
@@ -171,7 +174,7 @@ def _devices(spec: Table) -> Iterator[SliceDevice]:
 
 
 def _unread(spec: Table, read: int) -> str:
-    """The error of a slice whose devices are not all readable. Devices of several nodes are not GPUs that pods share."""
+    """The error of a slice whose devices are not all readable. Devices of several nodes are an error of GPUs' drivers alone."""
     named = isinstance(spec.get("driver"), str) and isinstance(table(spec, "pool").get("name"), str)
     if not named:
         return "it names no driver or no pool"
@@ -180,9 +183,24 @@ def _unread(spec: Table, read: int) -> str:
     if listed and not isinstance(listed, list):
         return "its devices are no list"
     missed = there - read
-    if missed <= 0 or spec.get("allNodes") or spec.get("nodeSelector"):
+    if missed <= 0:
         return ""
+    if several := _nodes_said(spec) or next(
+        filter(None, map(_nodes_said, map(_body, tables(spec, "devices")[:MOST]))), ""
+    ):
+        told = f"{missed} of its {there} devices are for several nodes ({several}), which is not read; nothing is placed on them"
+        return told if spec["driver"] in GPU_DRIVERS else ""
     return f"{missed} of its {there} devices have no name or no node, or are beyond the first {MOST}"
+
+
+def _body(raw: Table) -> Table:
+    """The part of a device that says what it is; v1beta1 has it one table deeper."""
+    return table(raw, "basic") or raw
+
+
+def _nodes_said(holder: Table) -> str:
+    """The field by which a slice or a device of one is offered to several nodes; empty if none is."""
+    return "allNodes" if holder.get("allNodes") is True else "nodeSelector" if holder.get("nodeSelector") else ""
 
 
 def _attributes(body: Table, driver: str) -> dict[str, str]:

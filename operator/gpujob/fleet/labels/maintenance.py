@@ -47,7 +47,7 @@ def away(node: Node, vendor: Vendor, tolerated: Tolerated = ()) -> Finding | Non
     hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule" and is_passing(taint, tolerated))
     for taint in hard:
         return Finding(Reason.NOT_READY, "node {} has taint {}", (node.name, taint))
-    told = next((what for _, what in _signals(node, vendor, Effect.WAIT)), None) or _of_machines(node, vendor)
+    told = next((what for _, what in _signals(node, vendor, Effect.WAIT)), None) or of_machines(node, vendor)
     return Finding(Reason.NOT_READY, "node {}: {}", (node.name, told)) if told else None
 
 
@@ -128,11 +128,16 @@ def _beginning(labels: Labels, start: str) -> list[str]:
     return sorted(key for key in labels if key.startswith(start))
 
 
-def _of_machines(node: Node, vendor: Vendor) -> str:
-    """The resource name by which a node passes its GPUs to virtual machines; empty if it does not."""
+def of_machines(node: Node, *vendors: Vendor) -> str:
+    """That a node passes its GPUs of these vendors to virtual machines, with the name of their resource; empty if it does not."""
     if any(node.devices.values()):
         return ""
     found = min(
-        (name for name, count in node.others.items() if count and OF_MACHINES[vendor].fullmatch(name)), default=""
+        (
+            name
+            for name, count in node.others.items()
+            if count and any(OF_MACHINES[vendor].fullmatch(name) for vendor in vendors)
+        ),
+        default="",
     )
     return f"its GPUs are for virtual machines ({one_line(found)})" if found else ""
