@@ -43,6 +43,8 @@ class Program:
     """Attempts from the first whose last pod its node evicts, instead of their end."""
     drained: int = 0
     """Attempts from the first whose last pod an administrator evicts; it is gone before its Job has failed."""
+    hangs: int = 0
+    """Attempts from the first that never end by themselves."""
     image: str = ""
     """Why the registry does not give its image; empty where it does."""
     lacks_python: bool = False
@@ -275,7 +277,7 @@ class ApiServer:
         status = {"phase": "Running", "containerStatuses": [{"name": "train", "state": now}]}
         self.change("pods", key, lambda pod: pod.update(status=status))
         self.ran.append([owner, pod["metadata"]["ownerReferences"][0]["name"], child, self.loop.time(), None, key])
-        if program.runs_for:
+        if program.runs_for and int(pod["metadata"]["labels"]["gpujob.dev/attempt"]) > program.hangs:
             attempt = int(pod["metadata"]["labels"]["gpujob.dev/attempt"])
             first = pod["metadata"]["name"].startswith(f"{pod['metadata']['ownerReferences'][0]['name']}-0-")
             if first and attempt <= max(program.evicted, program.drained):

@@ -71,6 +71,19 @@ def stories(shift: float) -> list[Story]:
         ),
         Story("a gang is drained", (gang,), Program(drained=1), nodes=3),
         Story(
+            "a rank hangs after a long phase",
+            (
+                (1.0, lambda world: world.submit("j", nodes=2, gpusPerNode=8, stall={"action": "Restart"})),
+                # The clock stands until 300; then the phase is over its bound, and nothing follows.
+                *(
+                    (float(second), lambda world, second=second: world.reads(0.0 if second < 300 else float(second)))
+                    for second in range(20, 900, 15)
+                ),
+            ),
+            Program(hangs=1),
+            nodes=3,
+        ),
+        Story(
             "evicted more often than it may",
             ((1.0, lambda world: world.submit("j", gpusPerNode=8, retries={"infrastructure": 2})),),
             Program(evicted=9),

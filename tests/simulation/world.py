@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpujob.lifecycle.timings import Timings
+from gpujob.status.attempts.progress import Measured
+from gpujob.status.attempts.standstill import Ranks, RankSeen
+from gpujob.status.job.telemetry import Telemetry
 from tests.builders import ANY_IMAGES, H100, node
 from tests.simulation.api_server import ApiServer, Object, Program
 from tests.simulation.operator_process import OperatorProcess
@@ -98,6 +101,22 @@ class World:
         held = self.server.objects["gpujobs"].get((TEAM, name))
         if held is not None:
             self.server.delete(f"{PATH}/{name}", held["metadata"]["uid"], propagation)
+
+    # What reporters show
+
+    def reads(self, still: float) -> None:
+        """A leader reads of each first attempt that runs that no rank has shown a sign of work for this many seconds."""
+        for process in self.processes:
+            for uid, job in process.index.jobs.items() if process.leads else ():
+                if job.status.get("attempt") != 1 or job.status.get("state") != "Running":
+                    continue
+                ranks = Ranks((RankSeen(0, "p", "n0", 24, still=still),))
+                measured = Measured(
+                    self.server.time(), counters={"steps": 24.0}, still=still, slowest_step=1.0, ranks=ranks
+                )
+                process.reconciler.work.telemetry[uid] = Telemetry(measured)
+                process.reconciler.work.dirty.add(uid)
+                process.cache.changed.set()
 
     # What is left
 
