@@ -10,7 +10,7 @@ from gpujob.catalog.images.mirrors import mirrored
 from gpujob.fleet.pools.runtime_class import runtime_class_of
 from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.devices.resource_claim import pod_claims, summary_of
-from gpujob.render.pod import host_devices, reporter
+from gpujob.render.pod import checkpoint, host_devices, reporter
 from gpujob.render.pod.code import copy_container, source_volume
 from gpujob.render.pod.container import arguments, on_devices, own_folders
 from gpujob.render.pod.environment import as_written, environment
@@ -22,14 +22,7 @@ from gpujob.values.vocabulary import PREFLIGHT, Annotation, CapacityType
 TRAIN: Final = "train"
 """The training container."""
 
-GRACE_SECONDS: Final = 30
-
 FAIL: Final = "FailJob"
-
-SAVING_GRACE_SECONDS: Final = 120
-"""The grace of a job with checkpoints before a save was measured: what the shortest notice of a spot node leaves (AWS)."""
-
-LONGEST_GRACE_SECONDS: Final = 3600
 
 STAY: Final = {
     "karpenter.sh/do-not-disrupt": "true",
@@ -103,7 +96,7 @@ def _pod(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
         "subdomain": attempt.name if attempt.gang else None,
         "affinity": affinity(attempt),
         "tolerations": tolerations(attempt),
-        "terminationGracePeriodSeconds": _grace(attempt),
+        "terminationGracePeriodSeconds": checkpoint.grace(attempt),
         # Without the policy a pod on the host's network asks the host's DNS, which knows no Service.
         **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if attempt.on_host_network else {}),
         "serviceAccountName": spec.service_account_name,
@@ -125,16 +118,6 @@ def _pod(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
     for image in (volume["image"] for volume in pod["volumes"] if "image" in volume):
         image["reference"] = mirrored(image["reference"], attempt.mirrors)
     return _without_blanks(pod)
-
-
-def _grace(attempt: Attempt) -> int:
-    """Seconds between SIGTERM and SIGKILL: a program with checkpoints ends a save under way and makes the last one."""
-    said = attempt.spec.termination_grace_period_seconds
-    if said is not None:
-        return said
-    if attempt.save_seconds is not None:
-        return max(GRACE_SECONDS, min(2 * attempt.save_seconds + GRACE_SECONDS, LONGEST_GRACE_SECONDS))
-    return SAVING_GRACE_SECONDS if attempt.spec.checkpoint else GRACE_SECONDS
 
 
 def _train(attempt: Attempt) -> Manifest:

@@ -83,3 +83,13 @@ def test_a_job_without_checkpoints_has_no_such_folder() -> None:
 def test_the_time_to_end_is_sized_by_the_slowest_save(spec: Any, save_seconds: int | None, grace: int) -> None:
     found = render(job_of(**spec), choice_of(H100, "n"), 2, save_seconds=save_seconds).job
     assert found["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == grace
+    (train,) = found["spec"]["template"]["spec"]["containers"]
+    # torchrun would end its ranks after 30 seconds.
+    waits = [entry["value"] for entry in train["env"] if entry["name"] == "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"]
+    assert waits == ([str(grace - 5)] if grace > 35 else [])
+
+
+def test_a_jobs_own_time_of_its_launcher_is_kept() -> None:
+    own = {"name": "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "value": "7"}
+    (train,) = pod(checkpoint={"volume": "v"}, env=[own])["containers"]
+    assert [entry for entry in train["env"] if entry["name"] == own["name"]] == [own]

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,38 @@ def test_two_ranks_share_a_port_and_the_one_left_takes_it_over(tree: Path, tmp_p
     assert one["gpujob_ranks_reporting"] == 1
     assert one[f'gpujob_steps_total{{rank="{left}"}}'] == 9
     assert not [name for name in one if f'rank="{1 - left}"' in name]
+
+
+@pytest.mark.parametrize(("limit", "saved"), [("2", False), ("60", True)])
+def test_torchrun_gives_its_ranks_the_time_that_the_pod_says(
+    tree: Path, tmp_path: Path, limit: str, saved: bool
+) -> None:
+    """The variable of a pod with checkpoints (render/pod/checkpoint.py); without it torchrun kills its ranks after 30 seconds."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=1", "--standalone"]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(tree),
+        "HOME": str(tmp_path),
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": limit,
+    }
+    launcher = subprocess.Popen(
+        [*command, str(PROGRAMS / "saves.py"), str(tmp_path), "6"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        end = time.monotonic() + PATIENCE
+        while not (tmp_path / "ready").exists():
+            assert time.monotonic() < end
+            assert launcher.poll() is None
+            time.sleep(0.2)
+        launcher.terminate()
+        launcher.wait(PATIENCE)
+    finally:
+        launcher.kill()
+        launcher.wait()
+    assert (tmp_path / "saved").exists() is saved
 
 
 @pytest.mark.parametrize("proxy", ["", "http://127.0.0.1:9"])

@@ -87,6 +87,7 @@ def _defaults(attempt: Attempt) -> list[Manifest]:
     of_vendor = amd.defaults(attempt, folders.HOME) if attempt.amd else nvidia.defaults(folders.HOME)
     return [
         *rendezvous.for_other_programs(attempt),
+        *checkpoint.of_launchers(attempt),
         *folders.defaults(attempt.spec),
         {"name": "OMP_NUM_THREADS", "value": str(threads)},
         *of_vendor,
