@@ -1,0 +1,67 @@
+"""At the limit of its budget a real program gets SIGTERM and the time to save; a raised budget goes on from what it saved then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.cluster import eventually
+from tests.e2e.node.test_a_training_goes_on import begins, checkpoints, of_attempt
+from tests.e2e.node.training import Trainers
+from tests.e2e.operator_process import OperatorProcess
+
+__all__ = ["checkpoints"]
+pytestmark = [pytest.mark.e2e, pytest.mark.node]
+
+SAVES = """
+import os, signal, sys, time
+from pathlib import Path
+
+folder, attempt = Path(os.environ["GPUJOB_CHECKPOINT_DIR"]), int(os.environ["GPUJOB_ATTEMPT"])
+last = folder / "last"
+step = int(last.read_text()) if last.exists() else 0
+
+def saves(*_):
+    time.sleep(4)
+    last.write_text(str(step))
+    sys.exit(0)
+
+signal.signal(signal.SIGTERM, saves)
+print(os.environ["GPUJOB_BACKEND"], "attempt", attempt, "begins after step", step, flush=True)
+# The first attempt never ends by itself, and saves nothing before it is asked to end.
+for step in range(step + 1, step + 21 if attempt > 1 else 1_000_000):
+    time.sleep(0.1)
+"""
+"""Prints what `begins` looks for."""
+
+
+def test_a_program_saves_at_the_limit_of_its_budget_and_goes_on_from_there_when_that_is_raised(
+    operator: OperatorProcess, team: Trainers, checkpoints: str, pools: Callable[..., None]
+) -> None:
+    # A cent a second, so that the budget lasts for 15.
+    pools("amd", price={"perGPUHour": "36.00"})
+    volumes = [{"name": "runs", "persistentVolumeClaim": {"claimName": checkpoints}}]
+    uid = team.run(
+        "run", "python3", "-c", SAVES, volumes=volumes, checkpoint={"volume": "runs"}, resources={"cpu": "200m", "memory": "128Mi"},
+        placement={"vendors": ["AMD"], "budget": "0.15"},
+    )  # fmt: skip
+    team.until("run", "Running", timeout=120)
+    (pod,) = of_attempt(team, uid, 1)
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 120
+    team.until("run", "Suspended", timeout=120)
+    suspended = team.condition("run", "Suspended")
+    assert suspended["reason"] == "BudgetExceeded"
+    assert "placement.budget is $0.15" in suspended["message"]
+    eventually(lambda: not team.pods(uid), 60, what="the end of its pod")
+    team.change("run", placement={"budget": "900.00"})
+    status = team.until("run", "Succeeded", "Failed", timeout=120)
+    assert status["state"] == "Succeeded", status
+    first, second = status["attempts"]
+    assert (first["reason"], first.get("blame"), second["reason"]) == ("BudgetExceeded", None, "Succeeded")
+    (said,) = begins(team, uid)
+    backend, _, number = said.partition(" attempt 2 begins after step ")
+    assert backend == "ROCm"
+    # Ten steps a second for 15 seconds, and for as long as the machine is busy.
+    assert int(number) >= 50
+    assert "failures" not in status
