@@ -40,6 +40,8 @@ class Asked:
     resource: str
     path: str
     at: float
+    state: str = ""
+    """What a write of a job's status changes its state to; empty where it leaves that, and for all other requests."""
 
     @property
     def writes(self) -> bool:
@@ -304,7 +306,7 @@ class FaultProxy:
             self._dead.add(request.protocol)
         body = await request.read()
         await self._unless_dead(request)
-        asked = Asked(_verb(request), resource_of(request.path), _path(request, body), time.monotonic())
+        asked = _asked(request, body)
         self.asked.append(asked)
         for rule in self._rules:
             if rule.meets(asked) and len(rule.met) < rule.times:
@@ -405,8 +407,10 @@ def _verb(request: web.Request) -> str:
     return "list" if "limit" in request.query else "get"
 
 
-def _path(request: web.Request, body: bytes) -> str:
-    """The path of the object that a request is about; that of a collection for lists and watches."""
-    if request.method != "POST":
-        return request.path
-    return f"{request.path}/{orjson.loads(body)['metadata'].get('name', '')}"
+def _asked(request: web.Request, body: bytes) -> Asked:
+    resource, path, state = resource_of(request.path), request.path, ""
+    if request.method == "POST":
+        path = f"{path}/{orjson.loads(body)['metadata'].get('name', '')}"
+    if resource == "gpujobs/status":
+        state = orjson.loads(body)["status"].get("state", "")
+    return Asked(_verb(request), resource, path, time.monotonic(), state)

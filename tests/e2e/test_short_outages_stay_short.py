@@ -48,6 +48,7 @@ REPLACED_WITHIN: Final = HEALED_WITHIN - 65 + SILENCE
 """The same where nothing but a frozen connection is to be noticed: what the silence here is shorter is taken off."""
 
 ENDS: Final = {"gang": "Succeeded", "one": "Succeeded", "fails": "Failed"}
+OF_A_LIFE: Final = ("Placed", "Starting", "Running", "Succeeded", "Failed")
 L4: Final = {"accelerators": {"allow": ["L4"]}}
 
 
@@ -92,8 +93,8 @@ def operator(behind: OperatorProcess, proxy: FaultProxy, excused: list[str]) -> 
 class Jobs:
     """A gang, one job that succeeds and one that fails, and what the operator wrote for them."""
 
-    def __init__(self, team: Team, audit: AuditLog) -> None:
-        self.team, self.audit = team, audit
+    def __init__(self, team: Team, audit: AuditLog, proxy: FaultProxy) -> None:
+        self.team, self.audit, self.proxy = team, audit, proxy
         self.mark = audit.now()
         self.uids: dict[str, str] = {}
 
@@ -133,6 +134,8 @@ class Jobs:
             # Placed where the pods are slow, Running where the operator saw it, and the end.
             assert audited <= self.statuses(name) <= 3 + said, name
         assert_one_live_child(self.audit, self.mark, self.team)
+        # An answer that passes is no fault of the job.
+        assert {asked.state for asked in self.proxy.asked} <= {"", *OF_A_LIFE, *(["Queued"] if said else [])}
         return took
 
     def statuses(self, name: str) -> int:
@@ -169,7 +172,7 @@ WANTED: dict[str, dict[str, Any]] = {}
 def jobs(operator: OperatorProcess, proxy: FaultProxy, fleet: Fleet, team: Team, audit: AuditLog) -> Jobs:
     """Jobs that are not submitted yet, and nodes for them."""
     fleet(h100=2, l4=1)
-    made = Jobs(team, audit)
+    made = Jobs(team, audit, proxy)
     if not WANTED:
         made.submit()
         team.until_all(made.uids, *ENDS.values(), timeout=60)
@@ -178,17 +181,18 @@ def jobs(operator: OperatorProcess, proxy: FaultProxy, fleet: Fleet, team: Team,
         for name, uid in made.uids.items():
             team.delete(name)
             eventually(lambda uid=uid: not team.jobs(uid) and not team.pods(uid), 30, what="nothing of the first run")
-        made = Jobs(team, audit)
+        made = Jobs(team, audit, proxy)
         proxy.begin()
     return made
 
 
 AWAY: Final = "etcdserver: request timed out"
 ARRIVED: list[int] = []
+# Each with the status writes that it is worth: of a gang the Service fails, and then the Job, which is said after the second.
 EFFECTS: Final[dict[str, tuple[Effect, int]]] = {
     "429, come again in a second": (answered(429, "too many requests", 1), 0),
     "503, come again in a second": (answered(503, "not ready", 1), 0),
-    "500": (answered(500, AWAY), 0),
+    "500": (answered(500, AWAY), 1),
     "lost on the way": (lost(), 0),
     "done, the reply lost": (reply_lost(), 0),
     "done two seconds later, no reply": (late(2.0, ARRIVED), 0),
@@ -198,8 +202,9 @@ EFFECTS: Final[dict[str, tuple[Effect, int]]] = {
 
 @pytest.mark.parametrize("effect", EFFECTS)
 def test_what_the_first_try_of_each_write_meets_changes_nothing(effect: str, proxy: FaultProxy, jobs: Jobs) -> None:
-    rule = proxy.play(first_of_each_write(), EFFECTS[effect][0])
-    jobs.submit().have_ended(HEALED_WITHIN)
+    answer, said = EFFECTS[effect]
+    rule = proxy.play(first_of_each_write(), answer)
+    jobs.submit().have_ended(HEALED_WITHIN, said=said)
     met = Counter(asked.resource for asked in rule.met)
     assert met["jobs"] == 3
     assert met["services"] == 1
@@ -243,7 +248,8 @@ def test_an_api_server_that_answers_all_with_an_error_is_asked_seldom_and_caught
     jobs.submit()
     remains(lambda: set(jobs.states().values()) == {""}, 6, because="the operator may read and write again")
     assert len([asked for asked in rule.met if asked.writes]) <= 3 * 3
-    took = jobs.have_ended(HEALED_WITHIN, since=proxy.heal())
+    # A creation that failed twice is said.
+    took = jobs.have_ended(HEALED_WITHIN, since=proxy.heal(), said=1)
     print({f"{code} to all": round(took, 1), "asked": Counter(asked.verb for asked in rule.met)})
 
 
@@ -286,13 +292,14 @@ def test_watches_that_end_again_and_again_lose_no_event(proxy: FaultProxy, jobs:
     assert cuts > 2
 
 
-def test_a_job_that_ends_while_the_watch_on_pods_is_frozen_has_all_that_its_pods_told(
-    proxy: FaultProxy, jobs: Jobs
+@pytest.mark.parametrize("kind", ["pods", "jobs", "gpujobs"])
+def test_a_job_that_ends_while_a_watch_is_frozen_has_all_that_its_pods_told(
+    kind: str, proxy: FaultProxy, jobs: Jobs
 ) -> None:
-    assert proxy.freeze_watches("pods") == 1
-    # Of its pods nothing comes but what the operator reads itself.
+    assert proxy.freeze_watches(kind) == 1
+    # Of this kind nothing comes but what the operator reads itself.
     took = jobs.submit().have_ended(REPLACED_WITHIN)
-    print({"the watch on pods frozen": round(took, 1)})
+    print({f"the watch on {kind} frozen": round(took, 1)})
 
 
 def test_frozen_connections_are_replaced(operator: OperatorProcess, proxy: FaultProxy, jobs: Jobs) -> None:
