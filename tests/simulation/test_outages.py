@@ -14,6 +14,7 @@ from gpujob.cluster.client.api_errors import (
     NotFound,
     OutcomeUnknown,
     TooManyRequests,
+    Unauthorized,
     Unreachable,
 )
 from tests.simulation.api_server import Object, Program
@@ -83,6 +84,8 @@ OUTAGES: Final = {
     "500": OutcomeUnknown(500, "InternalError", "etcdserver: request timed out"),
     "503": ApiError(503, "ServiceUnavailable", "not ready", retry_after=1),
     "429": TooManyRequests(429, "TooManyRequests", "busy", retry_after=1),
+    "401": Unauthorized(401, "Unauthorized", "the token is not valid"),
+    "502 of a proxy": ApiError(502, "BadGateway", "upstream is away"),
 }
 
 
