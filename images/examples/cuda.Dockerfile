@@ -5,7 +5,7 @@ ARG BASE=pytorch/pytorch:2.14.1-cuda13.0-cudnn9-runtime
 FROM ${BASE}
 
 # torch, and what is built against it, stay those of the base: a torch from the default index would replace them, and be of another CUDA.
-RUN python3 -m pip freeze | grep -iE '^(torch|torchvision|torchaudio|triton)==' > /etc/pip-constraints.txt
+RUN python3 -m pip freeze | grep -iE '^(torch|torchvision|torchaudio|triton)(==| @)' > /etc/pip-constraints.txt
 ENV PIP_CONSTRAINT=/etc/pip-constraints.txt PIP_NO_CACHE_DIR=1 PYTHONUNBUFFERED=1
 COPY requirements.txt /tmp/requirements.txt
 RUN python3 -m pip install --requirement /tmp/requirements.txt
