@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ from gpujob.api.manifest import read_gpujob, read_gpupool, read_gpuruntime
 from gpujob.catalog.files.extending import extended, extends
 from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.files.site import with_site
+from gpujob.cli.doctor.checks import CHECKS
 from gpujob.values.vocabulary import API_VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -59,6 +64,39 @@ def test_a_block_is_accepted(block: dict[str, Any]) -> None:
 def test_pages_show_every_kind_that_people_write() -> None:
     shown = {manifest_of(block.values[0])["kind"] for block in BLOCKS if "prices" not in block.values[0]}
     assert shown >= READERS.keys()
+
+
+def test_the_worked_example_is_the_plan_of_its_command() -> None:
+    page = (ROOT / "docs" / "placement.md").read_text()
+    (section,) = re.findall(r"## A worked example\n(.*?)\n## ", page, re.DOTALL)
+    (command,) = re.findall(r"`kubectl gpujob (plan [^`]*)`", section)
+    program = str(Path(sys.executable).parent / "kubectl-gpujob")
+    shown = subprocess.run(
+        [program, *command.split(), "-o", "json", "--all"], cwd=ROOT, capture_output=True, check=True
+    )
+    candidates = json.loads(shown.stdout)["candidates"]
+    rejected = [each for each in candidates if each["outcome"] == "Rejected"]
+    busy = {each["pool"].partition("-g")[0].partition("-p4")[0] for each in candidates if each["outcome"] == "Busy"}
+    assert f"[{len(candidates)} candidates: {len({each['pool'] for each in candidates})} pools x 18 images]" in section
+    assert {(each["accelerator"], *(why["reason"] for why in each["reasons"])) for each in rejected} == {
+        ("MI210", "ArchUnsupported")
+    }
+    assert f"{len(rejected)} Rejected: no code for MI210" in section
+    assert f"[{len(candidates) - len(rejected)} candidates]" in section
+    assert f"Busy: {', '.join(sorted(busy, reverse=True))}" in section
+    prices = {each["accelerator"]: each["pricePerHour"] for each in candidates if each["outcome"] in ("Chosen", "Fits")}
+    assert prices == {"MI210": "0.45", "L4": "1.15", "MI300X": "6.00", "H100-SXM": "6.88"}
+    for accelerator, price in prices.items():
+        assert f"[{accelerator.lower()} {price}]" in section
+    (chosen,) = [each for each in candidates if each["outcome"] == "Chosen"]
+    assert f"Chosen: {chosen['accelerator'].lower()}" in section
+
+
+def test_the_page_of_doctor_has_a_row_for_each_check_in_their_order() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \|", (ROOT / "docs" / "doctor.md").read_text(), re.MULTILINE)
+    names = [set(re.findall(r'"([a-z]+(?:-[a-z]+)*)"', inspect.getsource(check))) for check in CHECKS]
+    assert len(rows) == len(CHECKS)
+    assert [row for row, words in zip(rows, names, strict=True) if row not in words] == []
 
 
 def anchors(page: Path) -> set[str]:

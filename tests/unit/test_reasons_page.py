@@ -11,8 +11,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_every_reason_is_explained_once() -> None:
-    rows = [row.split("|")[1:4] for row in page().splitlines() if row.startswith("| `")]
-    assert rows == [[f" `{reason}` ", f" {reason.meaning} ", f" {reason.remedy} "] for reason in Reason]
+    rows = [row.split("|")[1:4] for row in page().splitlines() if row.startswith("| <a")]
+    assert rows == [
+        [f' <a id="{reason}"></a>`{reason}` ', f" {reason.meaning} ", f" {reason.remedy} "] for reason in Reason
+    ]
     assert all(reason.meaning and reason.remedy for reason in Reason)
     assert [title for title, _, _ in SECTIONS] == [row[3:] for row in page().splitlines() if row.startswith("## ")]
 

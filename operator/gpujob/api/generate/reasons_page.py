@@ -14,7 +14,8 @@ from gpujob.values.reasons import SECTIONS, Reason
 HEAD: Final = """# Reasons
 
 Each condition, event and line of `plan` and `explain` has a reason, one word, and a sentence with the numbers and names of its case.
-The word is the same everywhere. This page is made from `operator/gpujob/values/reasons.py` by `make generate`.
+The word is the same everywhere, and an anchor of this page: `reasons.md#MemTooSmall`. The page is made from
+`operator/gpujob/values/reasons.py` by `make generate`.
 """
 
 
@@ -27,7 +28,7 @@ def page() -> str:
             parts.append(
                 f"\n## {title}\n\nShown by {where}.\n\n| reason | what it means | what to do |\n|---|---|---|\n"
             )
-        parts.append(f"| `{reason}` | {reason.meaning} | {reason.remedy} |\n")
+        parts.append(f'| <a id="{reason}"></a>`{reason}` | {reason.meaning} | {reason.remedy} |\n')
     return "".join(parts)
 
 
