@@ -1,6 +1,8 @@
 """Installing, upgrading and uninstalling in a cluster of its own, which has no release that other tests use."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -22,8 +24,10 @@ from tests.contract.chart_in_cluster import (
     kubectl,
     names,
 )
+from tests.contract.commands_of_pages import CHART as CHART_COMMANDS
+from tests.contract.commands_of_pages import run_in
 from tests.contract.test_chart_rendering import CHART, NAMESPACE, RELEASE, SAMPLES, helm_program, with_image
-from tests.e2e.cluster import Cluster, down, up
+from tests.e2e.cluster import Cluster, down, eventually, up
 from tests.e2e.cluster.binaries import HELM_3, HELM_3_MODULE, build
 
 pytestmark = pytest.mark.e2e
@@ -78,6 +82,40 @@ def test_a_release_of_helm_3_is_upgraded_by_helm_4_and_rolled_back(cluster: Clus
     helm(cluster, "rollback", "1")
     assert level not in _environment(cluster)
     helm(cluster, "uninstall", "--wait")
+
+
+def test_the_commands_of_the_pages_install_upgrade_and_remove(cluster: Cluster) -> None:
+    """As a reader types them, in the order in which he needs them."""
+    programs = f"{Path(cluster.tool('helm')).parent}:{os.environ['PATH']}"
+
+    def typed(command: str) -> str:
+        command = command.replace("YOUR-REGISTRY", "registry.example.com")
+        done = subprocess.run(
+            ["sh", "-ec", command], cwd=CHART.parents[1], env={**cluster.environment(), "PATH": programs},
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    install, upgrade, with_monitoring, delete, token = sorted(run_in(CHART_COMMANDS), key=_step)
+    for name in (NAMESPACE, "monitoring"):
+        ensure_namespace(cluster, name)
+    typed(install)
+    assert get(cluster, "deployment", RELEASE, f"-n{NAMESPACE}")["spec"]["replicas"] == 2
+    typed(upgrade)
+    typed(with_monitoring)
+    assert len(get(cluster, "configmaps", "-nmonitoring", "-lgrafana_dashboard=1")["items"]) == 4
+    assert typed(token).count(".") == 2
+    helm(cluster, "uninstall", "--wait")
+    assert len(get(cluster, "crd")["items"]) == len(CRDS)
+    typed(delete)
+    eventually(lambda: get(cluster, "crd")["items"] == [], 60, what="no CRD")
+
+
+def _step(command: str) -> int:
+    """Where a command comes: an installation, two upgrades, the removal, and what is independent."""
+    words = ("helm install", "reset-then-reuse-values$", "monitoring.", "delete crd", "create token")
+    return next(number for number, word in enumerate(words) if re.search(word, command))
 
 
 def _environment(cluster: Cluster) -> list[dict[str, str]]:

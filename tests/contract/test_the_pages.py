@@ -19,6 +19,8 @@ from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.files.site import with_site
 from gpujob.cli.doctor.checks import CHECKS
 from gpujob.values.vocabulary import API_VERSION
+from tests.contract.commands_of_pages import NOT_RUN, WHERE, commands_of
+from tests.contract.commands_of_pages import PAGES as PAGES_WITH_COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "guides").glob("*.md"))]
@@ -64,6 +66,16 @@ def test_a_block_is_accepted(block: dict[str, Any]) -> None:
 def test_pages_show_every_kind_that_people_write() -> None:
     shown = {manifest_of(block.values[0])["kind"] for block in BLOCKS if "prices" not in block.values[0]}
     assert shown >= READERS.keys()
+
+
+def test_every_command_of_a_page_is_run_by_a_test_or_named_with_the_reason() -> None:
+    shown = {command for page in PAGES_WITH_COMMANDS for command in commands_of(page)}
+    assert shown - WHERE.keys() - NOT_RUN.keys() == set()
+    assert (WHERE.keys() | NOT_RUN.keys()) - shown == set(), "no page shows them any more"
+    assert WHERE.keys() & NOT_RUN.keys() == set()
+    assert len(WHERE) >= 20
+    for test in set(WHERE.values()):
+        assert (ROOT / test).is_file()
 
 
 def test_the_worked_example_is_the_plan_of_its_command() -> None:
