@@ -16,8 +16,12 @@ from tests.e2e.node.inside import CONTAINERD
 from tests.e2e.operator_process import NAMESPACE
 
 LABEL = "app.kubernetes.io/name=gpujob-operator"
-_REPOSITORY, _, _TAG = operator_image.REFERENCE.rpartition(":")
-IMAGE = (f"--set=image.repository={_REPOSITORY}", f"--set=image.tag={_TAG}", "--set=image.pullPolicy=Never")
+
+
+def image(reference: str) -> tuple[str, ...]:
+    """The values of an image that is on the nodes."""
+    repository, _, tag = reference.rpartition(":")
+    return (f"--set=image.repository={repository}", f"--set=image.tag={tag}", "--set=image.pullPolicy=Never")
 
 
 class Installed:
@@ -35,9 +39,9 @@ class Installed:
         assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{self.why()}"
         return done.stdout
 
-    def install(self, *words: str, chart: Path = CHART) -> None:
-        """Installs or upgrades to running replicas, and waits until they are ready."""
-        self.helm("upgrade", "--install", RELEASE, str(chart), *IMAGE, "--wait", "--timeout=90s", *words)
+    def install(self, *words: str, chart: Path = CHART, reference: str = operator_image.REFERENCE) -> None:
+        """Installs or upgrades to running replicas of an image, and waits until they are ready."""
+        self.helm("upgrade", "--install", RELEASE, str(chart), *image(reference), "--wait", "--timeout=90s", *words)
         eventually(lambda: len(self.ready()) == 2, 60, what="two operators that are ready")
 
     def kubectl(self, *words: str) -> str:
@@ -108,9 +112,8 @@ def _text(path: Path) -> str:
         return ""
 
 
-def put_image_on_nodes(cluster: Cluster, nodes: tuple[str, ...]) -> None:
-    """Imports the operator's image into the containerd of each node."""
-    archive = operator_image.build()
+def put_image_on_nodes(cluster: Cluster, nodes: tuple[str, ...], archive: Path) -> None:
+    """Imports the image of an archive into the containerd of each node."""
 
     def put(node: str) -> None:
         socket = f"/proc/{machine.pid_of(cluster, node, 'containerd')}/root{CONTAINERD}"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import socket
+import ssl
+import subprocess
 import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
-from tests.e2e.api_server import GPUJOBS, NODES, ApiServer
+from tests.e2e.api_server import GPUJOBS, NODES, ApiServer, Object
 from tests.e2e.chart import RELEASE, install_chart
 from tests.e2e.cluster import Cluster, eventually
+from tests.e2e.node import operator_image
 from tests.e2e.node.cluster import MACHINES
 from tests.e2e.node.installed import LABEL, Installed, put_image_on_nodes
 from tests.e2e.node.training import Trainers
@@ -17,6 +24,7 @@ from tests.e2e.operator_process import NAMESPACE, OperatorProcess, operator_kube
 
 pytestmark = [pytest.mark.e2e, pytest.mark.node]
 
+SERVICE = f"{RELEASE}.{NAMESPACE}.svc"
 LEASE_SECONDS = 15
 """A dead leader's Lease lasts this long; the other looks for it every 2 seconds."""
 
@@ -24,7 +32,7 @@ LEASE_SECONDS = 15
 @pytest.fixture(scope="module")
 def installed(cluster: Cluster, api: ApiServer, resident: OperatorProcess) -> Iterator[Installed]:
     """Two replicas in place of the process that other tests use; that one comes back afterwards."""
-    put_image_on_nodes(cluster, tuple(each.name for each in MACHINES))
+    put_image_on_nodes(cluster, tuple(each.name for each in MACHINES), operator_image.build())
     resident.stop()
     release = Installed(cluster, api)
     try:
@@ -89,6 +97,65 @@ def test_a_roll_of_the_deployment_leaves_a_running_job_alone(installed: Installe
     assert team.result("long", uid) == ("Succeeded", ["ran\n"])
     assert [each["metadata"]["uid"] for each in team.pods(uid)] == [pod]
     assert len(team.jobs(uid)) == 1
+
+
+@pytest.fixture
+def certificate(api: ApiServer, tmp_path: Path) -> Iterator[Path]:
+    """The certificate of the release's Service, whose key is a Secret in the operator's namespace."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=operator", "-days", "2",
+         "-addext", f"subjectAltName=DNS:{SERVICE}", "-keyout", "tls.key", "-out", "tls.crt"],
+        cwd=tmp_path, check=True, capture_output=True,
+    )  # fmt: skip
+    files = (f"--cert={tmp_path / 'tls.crt'}", f"--key={tmp_path / 'tls.key'}")
+    assert api.kubectl("create", "secret", "tls", "metrics-tls", *files, f"-n{NAMESPACE}").returncode == 0
+    yield tmp_path / "tls.crt"
+    api.kubectl("delete", "secret", "metrics-tls", f"-n{NAMESPACE}")
+
+
+def scrape(pod: Object, certificate: Path, token: str) -> tuple[int, str]:
+    """Code and text of a scrape of a pod, as Prometheus makes it: at the pod's address, under the Service's name."""
+    context = ssl.create_default_context(cafile=str(certificate))
+    with socket.create_connection((pod["status"]["podIP"], 9464), timeout=10) as plain:
+        connection = HTTPConnection(SERVICE)
+        connection.sock = context.wrap_socket(plain, server_hostname=SERVICE)
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"} if token else {})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def test_metrics_behind_tokens_are_read_of_both_replicas_by_who_may(
+    installed: Installed, api: ApiServer, certificate: Path
+) -> None:
+    """The Deployment's own account asks the API server who a token is and what he may, with the chart's rights alone."""
+    installed.install(
+        "--set=replicaCount=2", "--set=metrics.tlsSecret=metrics-tls", "--set=metrics.authentication.enabled=true"
+    )
+    try:
+        bind = ("create", "clusterrolebinding", "scraper", "--clusterrole=gpujob-metrics-reader")
+        installed.kubectl(*bind, f"--serviceaccount={NAMESPACE}:scraper")
+        tokens = {}
+        for account in ("scraper", "passer-by"):
+            installed.kubectl("create", "serviceaccount", account, f"-n{NAMESPACE}")
+            tokens[account] = installed.kubectl("create", "token", account, f"-n{NAMESPACE}").strip()
+        leader = installed.leader()
+        shown = {}
+        for pod in installed.pods():
+            status, text = scrape(pod, certificate, tokens["scraper"])
+            assert status == 200, text
+            shown[pod["metadata"]["name"]] = re.findall(r"^gpujob_operator_leader (\S+)", text, re.MULTILINE)
+            refused = (
+                403,
+                f"system:serviceaccount:{NAMESPACE}:passer-by may not get /metrics: bind ClusterRole gpujob-metrics-reader to it\n",
+            )
+            assert scrape(pod, certificate, tokens["passer-by"]) == refused
+            assert scrape(pod, certificate, "")[0] == scrape(pod, certificate, "not-a-token")[0] == 401
+        assert len(shown) == 2
+        assert {name for name, value in shown.items() if value == ["1.0"]} == {leader}
+    finally:
+        api.kubectl("delete", "clusterrolebinding", "scraper")
+        api.kubectl("delete", "serviceaccount", "scraper", "passer-by", f"-n{NAMESPACE}")
+        installed.install("--set=replicaCount=2")
 
 
 def test_a_drain_takes_one_operator_and_waits_with_the_other(
