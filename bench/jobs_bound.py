@@ -67,7 +67,7 @@ class BoundPods:
             self._connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _follow(self) -> None:
-        with contextlib.suppress(OSError, http.client.HTTPException):
+        with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
             for line in self._answer:
                 pod = json.loads(line)["object"]
                 if pod["spec"].get("nodeName"):
