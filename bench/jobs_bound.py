@@ -23,6 +23,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,9 @@ RESOURCES: Final = ("nvidia.com/gpu", "amd.com/gpu")
 INSTALL: Final = (
     "from tests.e2e.chart import install_chart; from tests.e2e.cluster.state import require; install_chart(require())"
 )
+CLIENTS: Final = 8
+"""Clients that submit at the same time: one waits for each answer, so its pace would be the measured one."""
+
 SETTLED: Final = 3.0
 """Seconds after the last pod is bound: status writes about pods that run by now count too."""
 
@@ -49,6 +53,18 @@ class Round:
     server_cpu: float
     operator_cpu: float
     requests: Counter[str]
+
+
+class Connection(ApiServer):
+    """Another connection through the proxy of an ApiServer, for a thread of its own."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self.cluster, self.port = api.cluster, api.port
+        self._connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=60)
+
+    def close(self) -> None:
+        """Closes the connection; the proxy goes on."""
+        self._connection.close()
 
 
 class BoundPods:
@@ -109,8 +125,8 @@ class Bench:
         mark = audit.now() if audit else 0
         bound = BoundPods(api, namespace)
         before, began = (operator.cpu_seconds(), self._server_cpu()), time.monotonic()
-        for number in range(self.jobs):
-            submit(team, number)
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            list(clients.map(lambda client: self._submit(namespace, submit, client), range(CLIENTS)))
         eventually(lambda: len(bound.names) == self.jobs, 300, what="all bound", every=0.02)
         seconds = time.monotonic() - began
         bound.close()
@@ -126,6 +142,13 @@ class Bench:
         eventually(lambda: not team.pods(), 180, what="an empty namespace", every=1)
         self._until_quiet()
         return Round(seconds, used[1], used[0], requests)
+
+    def _submit(self, namespace: str, submit: Callable[[Team, int], None], client: int) -> None:
+        """Submits every CLIENTS-th job, over a connection of its own."""
+        team = Team(Connection(self.api), namespace)
+        for number in range(client, self.jobs, CLIENTS):
+            submit(team, number)
+        team.api.close()
 
     def _pools(self) -> int:
         """How many pools are published; none while the API server still opens the storage of a new kind (429)."""
