@@ -112,7 +112,7 @@ def test_what_is_wrong_with_the_job_is_not_repeated_in_each_row(plan: Command, t
     plan(manifest(requires=["Nonsense"]), "--html", page)
     text, _ = written(page)
     assert text.count("Nonsense is no known feature") == 1
-    assert "<td>Misconfigured</td><td></td>" in text
+    assert "<td>Misconfigured</td><td>the reason above</td>" in text
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,6 @@ _UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
     """The objects of a cluster that the planner reads, reduced to what it reads; sorted by kind and name."""
     from gpujob.fleet.sources.cluster_file import objects_in
-    from gpujob.status.records.read_objects import owner_uid
 
     skipped: list[str] = []
     objects = [item for item in objects_in(documents, skipped) if item.get("kind") in _KEPT and name_of(item)]
@@ -68,7 +67,8 @@ def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
         raise BadClusterFile(
             "there is no node and no GPUPool with spec.provision to capture; use an account that may list nodes and pods"
         )
-    ours = {id(child): owner_uid(table(child, "metadata")) for child in children_in(objects)}
+    children = children_in(objects)
+    ours = _owners(children) if children else {}
     objects = [item for item in objects if item["kind"] != "Job" or id(item) in ours]
     selected = {key for item in objects for key in _selected_labels(item)}
     # A GPUJob with a child says which Job is its child, whatever its state.
@@ -80,6 +80,14 @@ def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
             metadata = slim["metadata"]
             kept[list(_KEPT).index(item["kind"]), metadata.get("namespace", ""), metadata["name"]] = slim
     return [kept[key] for key in sorted(kept)]
+
+
+def _owners(children: Iterable[Any]) -> dict[int, str]:
+    """The uid of the GPUJob of each child Job, by the id() of the Job's object."""
+    # late import: records of jobs take longer to import than everything else that a capture without children needs
+    from gpujob.status.records.read_objects import owner_uid
+
+    return {id(child): owner_uid(table(child, "metadata")) for child in children}
 
 
 def _may_have_nodes(item: Table) -> bool:
