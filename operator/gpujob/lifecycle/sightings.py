@@ -27,7 +27,7 @@ class Sightings:
     probe: tuple[str, float, float] = ("", 0.0, 0.0)
     """The probe's child, and its age then by the API server's clock."""
     failed: tuple[str, float] = ("", 0.0)
-    """The failed child Job without a failed or deleted pod."""
+    """The child Job that has ended while none of its pods shows it."""
     stuck: tuple[str, float] = ("", 0.0)
     """The child of which a container does not start."""
     faulty: tuple[str, float] = ("", 0.0)

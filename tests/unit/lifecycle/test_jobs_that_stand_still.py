@@ -11,7 +11,7 @@ from test_device_faults import CREATED, on, running
 from test_failed_attempts import BEGAN, PLACEMENT
 
 from gpujob.api.kinds.gpujob_status import GPUJobStatus
-from gpujob.lifecycle.actions import DeleteChild, Finish, Next, Schedule, WriteStatus
+from gpujob.lifecycle.actions import DeleteChild, Finish, Next, Nothing, Schedule, WriteStatus
 from gpujob.lifecycle.attempts import newly_failed
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
@@ -187,6 +187,8 @@ def test_what_ended_by_itself_meanwhile_is_not_failed() -> None:
     run = Run({"action": "Fail"})
     run.look(0.0, said(0.0, 90.0))
     run.child = replace(run.child, ended="Complete", ended_at="2026-01-01T12:00:20Z")
+    # The pod that is given here still runs: it is waited for, and the stall ends nothing meanwhile.
+    assert isinstance(run.look(25.0, said(25.0, 115.0)).action, Nothing)
     assert run.written(30.0, said(30.0, 120.0))["state"] == "Succeeded"
 
 

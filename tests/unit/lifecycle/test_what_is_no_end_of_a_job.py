@@ -236,3 +236,14 @@ def test_the_pause_that_is_written_is_the_pause_that_is_kept() -> None:
     assert placed["message"].endswith("; attempt 5 follows at 2026-01-01T12:01:20Z")
     run.status = dict(after.status)
     assert pause_left(run.job, BEGAN, TIMINGS) == 80.0
+
+
+def test_a_complete_job_whose_pod_still_runs_is_looked_at_when_the_watch_of_pods_has_come() -> None:
+    run = Run()
+    found = run.look(1.0, [running()], "Complete")
+    assert (found.action, found.requeue_after) == (Nothing(), TIMINGS.failed_pods)
+    status = run.status_after(2.0, [running(leaving=True, ended="2026-01-01T12:00:04Z")], "Complete")
+    assert status["state"] == "Restarting"
+    late = Run()
+    late.look(1.0, [running()], "Complete")
+    assert late.status_after(1.0 + TIMINGS.failed_pods, [running()], "Complete")["state"] == "Succeeded"

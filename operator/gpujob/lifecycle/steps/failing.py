@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpujob.lifecycle.actions import Action, Nothing
 from gpujob.lifecycle.attempts import may_retry
+from gpujob.lifecycle.children import TERMINAL
 from gpujob.lifecycle.failures.causes import failure_of, lost_with_node
 from gpujob.lifecycle.failures.device_faults import DeviceFault, device_faults
 from gpujob.lifecycle.failures.failure import Blame, Failure
@@ -22,6 +23,8 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
     """The child Job has ended: the end of the job, or of a failed attempt that another one follows."""
     job, seen = evaluation.job, evaluation.observe(child)
     if child.ended != "Failed":
+        if _awaits_ended_pods(evaluation, child):
+            return Nothing()
         cut_short = _interruption(evaluation, child)
         if cut_short is None or not follows or job.leaving:
             return ends.finish(evaluation, child, seen)
@@ -96,6 +99,14 @@ def ended_by_start(evaluation: Evaluation, child: ChildRecord) -> Action | None:
 def _is_tried_again(evaluation: Evaluation, child: ChildRecord) -> bool:
     """Whether another attempt can follow this one: not of a job that is being deleted, and a probe is no attempt."""
     return not evaluation.job.leaving and probe_runs.steps_of(child) is None
+
+
+def _awaits_ended_pods(evaluation: Evaluation, child: ChildRecord) -> bool:
+    """Whether the watch of Jobs is ahead of that of pods: of a complete Job no pod runs, and only its pods show that one was asked to
+    end."""
+    if all(pod.phase in TERMINAL for pod in evaluation.pods):
+        return False
+    return evaluation.seconds_left("failed", child, evaluation.timings.failed_pods) > 0
 
 
 def _awaits_failed_pod(evaluation: Evaluation, child: ChildRecord) -> bool:
