@@ -252,7 +252,7 @@ def begun(name: str, state: str, attempt: int = 1, recorded: bool = True, suspen
         begun("first", "Placed", recorded=False),
         begun("first", "Suspended", suspend=True),
         begun("first", "Restarting", attempt=2),
-        # Another GPUJob that holds nothing on this node: its uid in the capture excludes the children of nobody.
+        # Another GPUJob that holds nothing on this node: its uid in the capture excludes no other child.
         [*begun("first", "Suspended", suspend=True), *begun("gone", "Running")[:1]],
         [*begun("first", "Restarting", attempt=4), *begun("gone", "Placed")[:1]],
     ],

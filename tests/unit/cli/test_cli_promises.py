@@ -39,7 +39,7 @@ def child(attempt: int = 1, **changes: Any) -> dict[str, Any]:
         "metadata": {
             "name": child_name("big", UID, attempt),
             "namespace": "team",
-            "uid": "big-1",
+            "uid": "hunter2",
             "labels": labels,
             "annotations": {"team.example/token": "hunter2"},
             "ownerReferences": [{"kind": "GPUJob", "name": "big", "uid": UID, "controller": True}],

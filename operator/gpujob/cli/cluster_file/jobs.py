@@ -54,7 +54,7 @@ def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
         filled(
             namespace=metadata.get("namespace"),
             # By it the GPUJob's status knows its own child.
-            uid=metadata.get("uid"),
+            uid=metadata.get("uid") if metadata.get("uid") in selected else None,
             labels=present(table(metadata, "labels"), Label.JOB_UID, Label.ATTEMPT),
             annotations=filled(**claims, **_pool_hint(str(record.hint.placement.get("pool") or ""), record.pods)),
             ownerReferences=[owner],

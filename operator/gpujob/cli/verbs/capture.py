@@ -67,12 +67,14 @@ def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
         raise BadClusterFile(
             "there is no node and no GPUPool with spec.provision to capture; use an account that may list nodes and pods"
         )
-    children = children_in(objects)
-    ours = _owners(children) if children else {}
+    ours = {id(child): child for child in children_in(objects)}
     objects = [item for item in objects if item["kind"] != "Job" or id(item) in ours]
     selected = {key for item in objects for key in _selected_labels(item)}
-    # A GPUJob with a child says which Job is its child, whatever its state.
-    selected |= set(ours.values())
+    if ours:
+        # A GPUJob with a child says which Job is its child, whatever its state.
+        owners = (each for child in ours.values() for each in tables(table(child, "metadata"), "ownerReferences"))
+        selected |= {str(owner.get("uid")) for owner in owners if owner.get("controller") is True}
+        selected |= {str(table(item, "status").get("jobUID")) for item in objects if item["kind"] == "GPUJob"}
     kept: dict[tuple[int, str, str], dict[str, Any]] = {}
     for item in objects:
         slim = _KEPT[item["kind"]](item, selected)
@@ -80,14 +82,6 @@ def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
             metadata = slim["metadata"]
             kept[list(_KEPT).index(item["kind"]), metadata.get("namespace", ""), metadata["name"]] = slim
     return [kept[key] for key in sorted(kept)]
-
-
-def _owners(children: Iterable[Any]) -> dict[int, str]:
-    """The uid of the GPUJob of each child Job, by the id() of the Job's object."""
-    # late import: records of jobs take longer to import than everything else that a capture without children needs
-    from gpujob.status.records.read_objects import owner_uid
-
-    return {id(child): owner_uid(table(child, "metadata")) for child in children}
 
 
 def _may_have_nodes(item: Table) -> bool:
