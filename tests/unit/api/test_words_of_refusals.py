@@ -188,7 +188,7 @@ ENTRIES = "must be a list; begin each entry with a hyphen, for example"
         ({"args": [b"hello"]}, "spec.args[0]: is !!binary, and fields are text; write the text, or put the data into a Secret"),
         ({"env": [{"name": "A", "value": b"x"}]}, "spec.env[0].value: is !!binary, and fields are text; "),
         ({"podMetadata": {"labels": {"a": b"x"}}}, "spec.podMetadata.labels.a: is !!binary, "),
-        ({"requires": {"BF16", "FP8OCP"}}, "spec.requires: is a !!set; write a list, for example [BF16, FP8OCP]"),
+        ({"requires": {"BF16"}}, "spec.requires: is a !!set; write a list, for example [BF16]"),
         ({"podMetadata": cyclic()}, "spec.podMetadata.labels: holds itself, by an alias (*) of its own anchor (&); "),
         ({"args": DEEP}, "spec.args[0]: is nested more than 32 levels deep"),
         ({"env": {"A": "b"}}, f'spec.env: {ENTRIES} - {{name: A, value: "b"}}, got a table'),
