@@ -257,6 +257,7 @@ def test_what_is_not_known_has_no_value() -> None:
         "first_step_timestamp_seconds",
         "last_step_timestamp_seconds",
         "slowest_step_seconds",
+        "phase_left_seconds",
         "progress_ratio",
         "remaining_seconds",
         "progress_timestamp_seconds",
