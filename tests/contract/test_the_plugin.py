@@ -99,9 +99,13 @@ def home(archive: Path, written: Path, tmp_path_factory: pytest.TempPathFactory)
     return home
 
 
+WIDTH = "100"
+"""Columns of the terminal, by which help breaks its lines."""
+
+
 def kubectl(home: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
     """kubectl with the plugin on its PATH and nothing of this checkout."""
-    environment = {"HOME": str(home), "PATH": f"{home}/.krew/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+    environment = {"HOME": str(home), "PATH": f"{home}/.krew/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "COLUMNS": WIDTH}
     return subprocess.run(
         [client_program("kubectl"), *map(str, words)],
         env=environment,
@@ -116,7 +120,12 @@ def kubectl(home: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
 def here(*words: str | Path) -> str:
     program = Path(sys.executable).parent / "kubectl-gpujob"
     return subprocess.run(
-        [program, *map(str, words)], capture_output=True, text=True, check=True, cwd=REPOSITORY
+        [program, *map(str, words)],
+        env=os.environ | {"COLUMNS": WIDTH},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=REPOSITORY,
     ).stdout
 
 

@@ -94,7 +94,7 @@ def both(
         first.stop()
         second.stop()
         helm(cluster, "uninstall", SECOND, f"--namespace={SECOND_NAMESPACE}", "--wait")
-        api.kubectl("delete", "namespace", SECOND_NAMESPACE, "--wait=false")
+        api.kubectl("delete", "namespace", SECOND_NAMESPACE, "--timeout=120s")
         set_values(cluster, watchNamespaces=[])
     assert first.errors() == []
     assert second.errors() == []
@@ -199,6 +199,6 @@ def test_what_cannot_work_is_refused_with_the_remedy(cluster: Cluster, api: ApiS
         assert "set crds.enabled=false for this release" in refusal(mine, *off, "crds.enabled=true")
     finally:
         set_values(cluster, watchNamespaces=[])
-        api.kubectl("delete", "namespace", SECOND_NAMESPACE, "--ignore-not-found", "--wait=false")
+        api.kubectl("delete", "namespace", SECOND_NAMESPACE, "--ignore-not-found", "--timeout=120s")
     # The first release is still upgraded as before.
     assert api.get(f"{NAMESPACES}", NAMESPACE)["metadata"]["name"] == NAMESPACE

@@ -106,6 +106,7 @@ checkpoint_save_seconds
 unsaved_steps
 still_seconds
 slowest_step_seconds
+phase_left_seconds
 phase
 device_memory_allocated_bytes
 device_memory_reserved_bytes
