@@ -60,7 +60,8 @@ def runs(team: Team, program: Halting, **stall: object) -> str:
     uid = team.submit("job", gpusPerNode=8, telemetry={"port": program.port}, stall=stall)
     team.until("job", "Running")
     reach(team, uid)
-    eventually(lambda: team.condition("job", "TelemetryReachable").get("status") == "True", 60, what="a reading")
+    # Progress is written once a minute, the first reading with it.
+    eventually(lambda: team.condition("job", "TelemetryReachable").get("status") == "True", 90, what="a reading")
     assert team.condition("job", "Stalled") == {}
     return uid
 
