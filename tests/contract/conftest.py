@@ -18,6 +18,7 @@ from tests.contract.chart_in_cluster import (
     names,
     submit,
 )
+from tests.contract.image_registry import Registry, started
 from tests.contract.test_chart_rendering import NAMESPACE
 from tests.e2e.api_server import ApiServer
 from tests.e2e.chart import let_children_go
@@ -83,3 +84,10 @@ def as_operator(cluster: Cluster, installed: None, tmp_path_factory: pytest.Temp
     path.write_text(json.dumps(config))
     path.chmod(0o600)
     return path
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A registry with TLS and a login, for the tests of one file."""
+    with started(tmp_path_factory.mktemp("registry")) as running:
+        yield running

@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,18 +17,12 @@ import yaml
 
 from gpujob.catalog.files.extending import Extending
 from gpujob.catalog.files.load import load_catalog
-from tests.contract.image_registry import PASSWORD, REFRESH, USER, Registry, started
+from tests.contract.image_registry import PASSWORD, REFRESH, USER, Registry
 
 PROGRAM = Path(sys.executable).parent / "kubectl-gpujob"
 ROW = "pytorch-2.14.1-cuda13.2"
 TAG = "2.14.1-cuda13.2-cudnn9-runtime"
 UNKNOWN = "sha256:" + "0" * 64
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    with started(tmp_path_factory.mktemp("registry")) as running:
-        yield running
 
 
 @dataclass

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 import yaml
 
 from gpujob import __version__
-from tests.contract.image_registry import PASSWORD, USER, Registry, started
+from tests.contract.image_registry import PASSWORD, USER, Registry
 from tests.contract.test_chart_rendering import client_program
 from tests.e2e.cluster.state import REPOSITORY
 
@@ -34,12 +33,6 @@ case $1 in
 esac
 """
 )
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    with started(tmp_path_factory.mktemp("registry")) as running:
-        yield running
 
 
 @dataclass
