@@ -331,6 +331,31 @@ def test_jobs_of_one_name_in_two_namespaces_and_jobs_without_a_name_are_several(
         assert (answer.err, len(yaml.safe_load(answer.out))) == (err, 2)
 
 
+@pytest.mark.parametrize(
+    ("field", "names", "refusal"),
+    [
+        ("accelerators", ["h100"], None),
+        ("accelerators", ["MI300"], None),
+        ("pools", ["h100-sxm-ondemand"], None),
+        ("accelerators", [], None),
+        ("accelerators", ["h100", 1], "spec.placement.accelerators.allow[1]: must be a text, got 1; put it in quotes"),
+        ("pools", "h100", "spec.placement.pools: must say allow or deny; write pools: {allow: [h100]}, got 'h100'"),
+    ],
+)
+def test_a_list_of_names_is_planned_as_allow_with_what_to_write(
+    plan: Command, field: str, names: list[object] | str, refusal: str | None
+) -> None:
+    short, whole = (plan(manifest(placement={field: each}), "-o", "yaml") for each in (names, {"allow": names}))
+    if refusal is not None:
+        assert (short.code, short.out, short.err) == (2, "", f"error: -f -: {refusal}\n")
+        return
+    assert (short.code, short.out, whole.err) == (whole.code, whole.out, "")
+    assert short.err == (
+        f"-f -: the GPUJob has a list as placement.{field}, which is read as allow and which the API server refuses; "
+        f"write {field}: {{allow: [{', '.join(map(str, names))}]}}\n"
+    )
+
+
 @pytest.mark.parametrize("flag", ["-n", "--operator-namespace"])
 def test_an_empty_namespace_is_refused(plan: Command, flag: str) -> None:
     answer = plan(manifest("a"), flag, "")

@@ -19,12 +19,13 @@ CLUSTER_KINDS: Final = frozenset(
 """Kinds of a cluster description; in a manifest they would be ignored without a message."""
 
 
-def read_jobs(text: str, namespace: str | None, told: list[str] | None = None) -> list[GPUJob]:
+def read_jobs(text: str, namespace: str | None, notes: list[str] | None = None) -> list[GPUJob]:
     """The GPUJobs of a manifest, in its order; raises BadManifest. Other objects are skipped.
 
-    `namespace` is the default; a job that names another one is rejected, as in kubectl. A sentence for each job without a name is
-    added to `told`.
+    `namespace` is the default; a job that names another one is rejected, as in kubectl. A sentence for each thing that is read here
+    and refused by the API server is added to `notes`.
     """
+    notes = [] if notes is None else notes
     from gpujob.fleet.sources.cluster_file import objects_in
     from gpujob.fleet.sources.kubectl_yaml import read_documents
 
@@ -33,12 +34,13 @@ def read_jobs(text: str, namespace: str | None, told: list[str] | None = None) -
     if strange:
         raise BadManifest(f"{strange[0].removesuffix(' and is left out')}; write apiVersion, kind: GPUJob and spec")
     found = [item for item in objects if _is_job(item)]
-    jobs = [_one_of(found, number, namespace) for number in range(len(found))]
-    for number, item in enumerate(found if told is not None else ()):
+    for number, item in enumerate(found):
+        which = "the GPUJob" if len(found) == 1 else f"GPUJob {number + 1} of {len(found)}"
         metadata = table(item, "metadata")
-        if told is not None and not metadata.get("name") and not metadata.get("generateName"):
-            which = "the GPUJob" if len(found) == 1 else f"GPUJob {number + 1} of {len(found)}"
-            told.append(f"{which} has no metadata.name, without which the API server refuses it; write one")
+        if not metadata.get("name") and not metadata.get("generateName"):
+            notes.append(f"{which} has no metadata.name, without which the API server refuses it; write one")
+        found[number] = _with_allowed(item, which, notes)
+    jobs = [_one_of(found, number, namespace) for number in range(len(found))]
     if not jobs:
         kinds = sorted({one_line(str(item.get("kind"))[:60]) for item in objects})
         there = f"only {', '.join(kinds)}" if kinds else "nothing"
@@ -46,17 +48,33 @@ def read_jobs(text: str, namespace: str | None, told: list[str] | None = None) -
     return jobs
 
 
-def last_of_each(jobs: Iterable[GPUJob], told: list[str]) -> list[GPUJob]:
-    """The jobs as a cluster keeps them: of those with one name the last, in its place; a sentence for each name is added to `told`."""
+def _with_allowed(item: Mapping[str, Any], which: str, notes: list[str]) -> Mapping[str, Any]:
+    """A job in which a list of names in place of {allow, deny} is the allowed ones; a sentence for each is added to `notes`."""
+    from gpujob.api.manifest import ALLOWING
+
+    placement = table(table(item, "spec"), "placement")
+    lists = {field: names for field in ALLOWING if isinstance(names := placement.get(field), list)}
+    for field, names in lists.items():
+        shown = one_line(", ".join(str(name)[:63] for name in names[:16]) + (", …" if len(names) > 16 else ""))
+        notes.append(
+            f"{which} has a list as placement.{field}, which is read as allow and which the API server refuses; "
+            f"write {field}: {{allow: [{shown}]}}"
+        )
+    allowed = {field: {"allow": names} for field, names in lists.items()}
+    return {**item, "spec": {**item["spec"], "placement": {**placement, **allowed}}} if lists else item
+
+
+def last_of_each(jobs: Iterable[GPUJob], notes: list[str]) -> list[GPUJob]:
+    """The jobs as a cluster keeps them: of those with one name the last, in its place; a sentence for each name is added to `notes`."""
     kept: dict[Any, GPUJob] = {}
     for number, job in enumerate(jobs):
         namespace, name = job.metadata.namespace, job.metadata.name
         # Jobs that name none are several: nothing says that they are one.
         key = (namespace, name) if "name" in job.metadata.model_fields_set else number
         if kept.pop(key, None) is not None:
-            told.append(f"GPUJob {namespace}/{name} is there twice; the later one replaces the first")
+            notes.append(f"GPUJob {namespace}/{name} is there twice; the later one replaces the first")
         kept[key] = job
-    told[:] = dict.fromkeys(told)
+    notes[:] = dict.fromkeys(notes)
     return list(kept.values())
 
 
