@@ -80,6 +80,7 @@ ORDER = [
     ("H200", "H100-SXM", 1.0, 1.5),
     ("MI300X", "A100-80GB", 1.0, 3.0),
     ("MI355X", "MI300X", 1.5, 4.0),
+    ("MI355X", "B200", 0.85, 1.3),
     ("MI325X", "MI300X", 1.0, 1.5),
     ("A100-80GB", "A100-40GB", 1.0, 1.5),
     ("A100-40GB", "A30", 1.2, 2.5),
@@ -237,7 +238,7 @@ def test_the_further_from_what_was_measured_the_larger_the_error() -> None:
 MISSES = misses(CATALOG)
 
 
-@pytest.mark.parametrize(("name", "count", "middle", "worst"), [("old", 19, 0.112, 0.32), ("new", 55, 0.063, 0.30)])
+@pytest.mark.parametrize(("name", "count", "middle", "worst"), [("old", 19, 0.110, 0.32), ("new", 56, 0.068, 0.30)])
 def test_the_error_of_what_was_never_measured_is_known(name: str, count: int, middle: float, worst: float) -> None:
     """The median and the largest error where each accelerator is left out; docs/decisions/0005 has the same figures."""
     found = [each for each in MISSES if each.is_old == (name == "old")]
