@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100_40, H100, H200, L4, L40S, MI300X, Object, demand, fleet, node, pod
+from builders import A100_40, H100, H200, L4, L40S, MI300X, Object, demand, fleet, gpupool, node, pod
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.engine.choose import choose
@@ -101,3 +101,40 @@ def test_the_advice_of_another_number_holds_the_model(
     if advice.startswith("gpusPerNode"):
         said = decided(node("n", gpu, count), model=model, gpusPerNode=int(advice.split()[1]))
         assert said.verdict is Verdict.PLACED
+
+
+NEW = {"provision": {"maxNodes": 1, "gpusPerNode": 8, "cpu": "96", "memory": "1800Gi"}, "accelerator": "H200"}
+
+
+@pytest.mark.parametrize("price", ["0.30", "40"])
+def test_new_nodes_that_hold_the_model_come_before_free_ones_that_may_not(price: str) -> None:
+    new = gpupool("new", {"a": "b"}, price={"perGPUHour": price}, **NEW)
+    found = decided(CHEAP, new, model=DEEPSEEK)
+    assert (found.candidates[0].pool.name, found.candidates[0].provision) == ("new", True)
+    # a model that both hold takes the free node
+    assert decided(CHEAP, new, model=EIGHT).candidates[0].pool.name == "h100-sxm-ondemand"
+
+
+@pytest.mark.parametrize("objective", ["Cost", "Value", "Speed"])
+@pytest.mark.parametrize("price", ["0.30", "40"])
+def test_a_patient_job_waits_for_the_pool_that_holds_the_model(price: str, objective: str) -> None:
+    busy = [node("dear", H200, price=price), pod("other", "dear", {"nvidia.com/gpu": 8})]
+    found = decided(CHEAP, *busy, model=DEEPSEEK, placement={"waitSeconds": 60, "objective": objective})
+    assert (found.verdict, found.candidates[0].pool.name) == (Verdict.WAITING, "h200-ondemand")
+    assert summary(found).startswith("waits up to 60 seconds for pool h200-ondemand, which is busy")
+
+
+def test_a_patient_job_does_not_wait_for_a_pool_that_is_as_tight_and_dearer() -> None:
+    tight = [node("dear", H100, price="40"), pod("other", "dear", {"nvidia.com/gpu": 8})]
+    assert decided(CHEAP, *tight, model=DEEPSEEK, placement={"waitSeconds": 60}).verdict is Verdict.PLACED
+
+
+@pytest.mark.parametrize("price", ["0.30", "40"])
+def test_a_patient_job_waits_for_healthy_nodes(price: str) -> None:
+    ill = node("ill", L4, 1, price="0.5")
+    ill["status"]["conditions"].append({"type": "XIDErrors", "status": "True"})
+    busy = [node("dear", H200, price=price), pod("other", "dear", {"nvidia.com/gpu": 8})]
+    patient = {"waitSeconds": 60, "objective": "Cost"}
+    found = decided(ill, *busy, placement=patient)
+    assert (found.verdict, found.candidates[0].pool.name) == (Verdict.WAITING, "h200-ondemand")
+    assert decided(ill, *busy).candidates[0].pool.name == "l4-ondemand"

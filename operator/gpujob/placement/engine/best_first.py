@@ -182,9 +182,9 @@ class LazyCandidate:
         other = score.is_late(self._search.demand, self._pool, gang)
         return (
             False,
-            False,
             other,
             least_risk,
+            False,
             *self._pool_score.objective_key(gang.gpus, aim, scales=scales),
             False,
             *self._pool_score.ties(self._pool, gang, self._pool_score.doubts + (least_risk > 0), scales=scales),

@@ -177,4 +177,8 @@ def _better_that_are_busy(
     # Candidates worse than the best one's value at worst are not preferred to it.
     aim = Aim(judged, best_worth.at_worst if judged is Objective.VALUE else None)
     better = (each for search in asked for each in search.candidates(aim, beats))
-    return (each for each in better if each.risk <= candidate.risk and each.is_wished_for(beats))
+    yield from (each for each in better if each.risk == candidate.risk and each.is_wished_for(beats))
+    if candidate.risk or candidate.suspected:
+        others = (each for search in asked for each in search.candidates(_plain(judged)))
+        safer = (each for each in others if score.is_safer(each.risk, candidate))
+        yield from (each for each in safer if each.is_wished_for(lambda _: True))

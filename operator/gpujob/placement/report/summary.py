@@ -20,7 +20,15 @@ from gpujob.placement.report.passed_over import (
     warnings_against,
 )
 from gpujob.placement.scoring.candidate import Candidate, Decision, speed_text
-from gpujob.placement.scoring.score import aim_of, objective_used, rank_of, telling, without_speed, worth
+from gpujob.placement.scoring.score import (
+    aim_of,
+    objective_used,
+    rank_of,
+    telling,
+    waits_for_others,
+    without_speed,
+    worth,
+)
 from gpujob.values.finding import Dollars, Finding, counted, listed
 from gpujob.values.quantity import format_bytes
 from gpujob.values.untrusted import one_line
@@ -55,8 +63,9 @@ def _not_placed(decision: Decision) -> str:
     if decision.verdict is Verdict.WAITING and nearest.pool.problem and nearest.pool.problem.reason is Reason.NOT_READY:
         return f"may fit pool {nearest.pool.name} once its nodes can be used: {why}"
     if decision.verdict is Verdict.WAITING:
-        state = "has no usable node now" if _are_of_nodes(nearest.reasons) else "is busy"
-        return _with_clauses(f"fits pool {nearest.pool.name}, which {state}: {why}", clause_of_now(decision), fix)
+        state = ", which has no usable node now" if _are_of_nodes(nearest.reasons) else ", which is busy"
+        state = " on hosts that are started for other jobs" if waits_for_others(nearest) else state
+        return _with_clauses(f"fits pool {nearest.pool.name}{state}: {why}", clause_of_now(decision), fix)
     if decision.verdict is Verdict.MISCONFIGURED:
         return f"pool {nearest.pool.name} must be fixed first: {why}{fix}"
     pools = len({candidate.pool.name for candidate in decision.candidates})
@@ -107,10 +116,10 @@ def _has_untried_nodes(decision: Decision) -> bool:
 
 
 def _nearest(decision: Decision) -> Candidate:
-    """The candidate that a sentence is about: the one that the nearest fix makes fit, else the first; among those that lack only
-    memory the one that lacks least.
+    """The candidate that a sentence is about: the one that a job waits for, or that the nearest fix makes fit, else the first; among
+    those that lack only memory the one that lacks least.
     """
-    if decision.fix is not None:
+    if decision.fix is not None and decision.verdict is not Verdict.WAITING:
         pool = decision.fix.pool
         return next((c for c in decision.candidates if c.pool.name == pool), decision.candidates[0])
     short = [candidate for candidate in best_per_pool(decision) if _only_lacks_memory(candidate)]

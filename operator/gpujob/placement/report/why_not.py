@@ -100,7 +100,7 @@ def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
         if best.risk > asked.decision.candidates[0].risk:
             warning = warning_against(best, asked.decision.candidates[0])
             return f"it fits too, and comes after pools that hold the model without such a warning: {warning}"
-        return f"it fits too, and {_winning_wait(asked, best) or _winning_price(asked, best)}"
+        return f"it fits too, and {_winning_price(asked, best)}"
     if best.outcome is Outcome.BUSY:
         return _with_room(asked, best)
     if best.outcome is Outcome.MISCONFIGURED:
@@ -131,18 +131,17 @@ def _is_probed_later(decision: Decision, best: Candidate) -> bool:
     return trying is not None and trying.probe and is_to_be_probed(demand, best)
 
 
-def _winning_wait(asked: _Asked, best: Candidate) -> str:
-    """The wait for nodes that an autoscaler would add, if only that is missing; else empty."""
-    demand = asked.decision.demand
-    if not best.provision or demand.wait_seconds:
-        return ""
-    waits = asked.winner(replace(demand, wait_seconds=1)) == best.pool.name
-    return f"would win over {asked.chosen} with placement.waitSeconds of at least 1" if waits else ""
-
-
 def _winning_price(asked: _Asked, best: Candidate) -> str:
-    """The highest price of a GPU-hour, in whole cents, at which the pool would win; or the objective with which it would."""
-    pool, chosen = best.pool, asked.chosen
+    """The highest price of a GPU-hour, in whole cents, at which the pool would win; or the objective with which it would.
+
+    Of a pool whose nodes must be added first: for a job that waits for them, as free nodes come first for others.
+    """
+    pool, chosen, demand = best.pool, asked.chosen, asked.decision.demand
+    if best.provision and not demand.wait_seconds:
+        waiting = replace(asked, decision=replace(asked.decision, demand=replace(demand, wait_seconds=1)))
+        if waiting.winner() == pool.name:
+            return f"would win over {chosen} if the job waited for its new nodes (placement.waitSeconds)"
+        return f"{_winning_price(waiting, best)}, if the job waited for its new nodes (placement.waitSeconds)"
     ceiling = pool.price.per_gpu_hour if pool.price else MAX_PRICE
     low, high = 0, ceiling // CENT
     if not _wins(asked, pool, low):

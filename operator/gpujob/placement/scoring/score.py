@@ -192,7 +192,7 @@ def rank_of(candidate: Candidate, aim: Aim, demand: Demand) -> Rank:
     other = is_late(demand, candidate.pool, candidate.gang)
     # A node that may be faulty comes last, except in a probe of this very pool.
     suspected = candidate.suspected and (demand.trying is None or other)
-    return (suspected, late, other, candidate.risk, *objective_key(candidate, aim), *ties(candidate))
+    return (suspected, other, candidate.risk, late, *objective_key(candidate, aim), *ties(candidate))
 
 
 def is_late(demand: Demand, pool: Pool, gang: Gang) -> bool:
@@ -263,7 +263,8 @@ def prefers(one: Worth, other: Worth, objective: Objective) -> bool:
 
 
 def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: Demand) -> Candidate | None:
-    """The best unavailable candidate that the objective prefers to the best one with room; None if there is none.
+    """The best unavailable candidate that is safer than the best one with room, or as safe and preferred by the objective; None if
+    there is none.
 
     A pool that may only grow, or whose nodes did not come, is not waited for: its GPUs have no known end.
     """
@@ -273,9 +274,20 @@ def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: 
     )
     if objective is Objective.VALUE and any(map(_lacks_speed, (best, *busy))):
         objective = Objective.COST
-    better = [each for each in busy if each.risk <= best.risk and prefers(worth(each), worth(best), objective)]
+    better = [
+        each
+        for each in busy
+        if is_safer(each.risk, best) or (each.risk == best.risk and prefers(worth(each), worth(best), objective))
+    ]
+    least = min((each.risk for each in better), default=0)
+    better = [each for each in better if each.risk == least]
     aim = aim_of(objective, better, demand)
     return min(better, key=lambda each: (*objective_key(each, aim), *ties(each)), default=None)
+
+
+def is_safer(risk: int, best: Candidate) -> bool:
+    """Whether an unavailable candidate of this risk ranks before the best one with room, whatever their prices."""
+    return best.suspected or risk < best.risk
 
 
 def in_vain(candidate: Candidate) -> bool:
