@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpujob.lifecycle.failures.failure import Failure
+from gpujob.lifecycle.failures.order import First
 from gpujob.values.vocabulary import State
 
 
@@ -38,6 +39,8 @@ class Sightings:
     """The child that stands still, by its reporter's readings."""
     interrupted: tuple[str, float, Failure | None] = ("", 0.0, None)
     """The child of which a pod was asked to end while its program ran, and what that is where the program ends well."""
+    first: tuple[str, First | None] = ("", None)
+    """The child, and what was seen first of it: that a pod was asked to end, or that a program failed."""
     ending: float | None = None
     """Pods of an earlier attempt delay the next one."""
     lingering: tuple[str, float] = ("", 0.0)

@@ -494,7 +494,7 @@ def in_a_gang(
         (in_a_gang("2026-01-01T12:00:02Z"), Blame.INFRASTRUCTURE),
         (in_a_gang("2026-01-01T12:00:29Z"), Blame.INFRASTRUCTURE),
         (in_a_gang("2026-01-01T11:59:59Z"), Blame.USER),
-        (in_a_gang("2026-01-01T12:00:00Z"), Blame.USER),
+        (in_a_gang("2026-01-01T12:00:00Z"), Blame.INFRASTRUCTURE),
         (in_a_gang("soon"), Blame.USER),
         (in_a_gang(""), Blame.USER),
         (in_a_gang("2026-01-01T12:00:02Z", reason="OOMKilled"), Blame.USER),

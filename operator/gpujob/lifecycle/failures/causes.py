@@ -12,14 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from gpujob.lifecycle.failures.device_faults import DeviceFault
 from gpujob.lifecycle.failures.failure import Blame, Failure
-from gpujob.status.attempts.waits import read_time
-from gpujob.status.observe.child import EXITED, KILLED, Observation, disruption_kept, without_cause
-from gpujob.status.observe.memory import OUT_OF_MEMORY
+from gpujob.lifecycle.failures.order import First, exceeds_own_limit, fails_by_itself, is_late, lost_a_peer
+from gpujob.status.observe.child import EXITED, Observation, disruption_kept, without_cause
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import CapacityType, Reason
 
@@ -51,15 +49,11 @@ POD_REASONS: Final = {
 OUT_OF: Final = "OutOf"
 """How such a word begins where the node lacks a resource (OutOfcpu, OutOfamd.com/gpu, …)."""
 
-OWN_LIMITS: Final = (
-    "exceeds the limit",
-    "exceeded its local ephemeral storage limit",
-    "exceeds the total limit of containers",
-)
-"""The message of an eviction that enforces a limit of the pod itself: it happens on any node."""
-
 RECLAIMED: Final = frozenset({Reason.EVICTED, Reason.PREEMPTED, Reason.NODE_LOST, Reason.POD_DELETED})
 """What the end of a spot node looks like: its pods are evicted, it shuts down, stops to answer, or is deleted with them."""
+
+LOST_CONTAINER: Final = {("ContainerStatusUnknown", 137), ("Unknown", 255)}
+"""Reason and exit code of a container that the kubelet (kubelet_pods.go) or containerd (cri/server/restart.go) does not find."""
 
 PREFLIGHT: Final = frozenset({Reason.DEVICE_UNUSABLE, Reason.DEVICE_COUNT_MISMATCH})
 """Findings of the preflight about one node; the others are about the image or the job's spec."""
@@ -83,6 +77,8 @@ class Evidence:
     pods: Sequence[PodState]
     seen: Observation
     faults: Sequence[DeviceFault] = ()
+    first: First | None = None
+    """What was seen first: a request to end a pod, or a failure."""
 
 
 class Cause(NamedTuple):
@@ -94,11 +90,15 @@ class Cause(NamedTuple):
 
 
 def failure_of(
-    child: ChildRecord, pods: Sequence[PodState], seen: Observation, faults: Sequence[DeviceFault] = ()
+    child: ChildRecord,
+    pods: Sequence[PodState],
+    seen: Observation,
+    faults: Sequence[DeviceFault] = (),
+    first: First | None = None,
 ) -> Failure:
     """Why the attempt of a failed child Job failed, by the first row that applies; `seen` is its message, `faults` are those of its
-    devices."""
-    evidence = Evidence(child, pods, seen, faults)
+    devices, `first` is what was seen first of it."""
+    evidence = Evidence(child, pods, seen, faults, first)
     found = [failure for cause in CAUSES for failure in cause.find(evidence)]
     if not found:
         fits = [pod.ran_out.fits for pod in pods if pod.ran_out and pod.ran_out.fits]
@@ -138,23 +138,30 @@ def _disrupted(*reasons: str) -> Callable[[Evidence], Iterator[Failure]]:
 
     def find(of: Evidence) -> Iterator[Failure]:
         for pod in of.pods:
-            if pod.disruption in reasons:
+            if pod.disruption in reasons and not _is_late(of, pod):
                 yield _of_pod(DISRUPTIONS[pod.disruption], pod, pod.disruption, pod.disruption_message)
 
     return find
 
 
+def _is_late(of: Evidence, pod: PodState) -> bool:
+    """Whether a disruption came after the failure. A node or a device that breaks is said long after the pods that it fails."""
+    broken = DISRUPTIONS.get(pod.disruption) in (Reason.NODE_LOST, Reason.DEVICE_FAULT)
+    return not broken and is_late(of.child, pod, of.first)
+
+
 def _disrupted_by_kubelet(of: Evidence) -> Iterator[Failure]:
     """What the kubelet says of the pod is more exact than that it was the kubelet."""
     for pod in of.pods:
-        if pod.disruption == OF_KUBELET:
+        if pod.disruption == OF_KUBELET and not _is_late(of, pod):
             reason = POD_REASONS.get(pod.pod_reason, DISRUPTIONS[OF_KUBELET])
             yield _of_pod(reason, pod, pod.disruption, pod.disruption_message)
 
 
 def _disrupted_otherwise(of: Evidence) -> Iterator[Failure]:
     for pod in of.pods:
-        if pod.disruption and (pod.disruption == OF_EVICTIONS or pod.disruption not in DISRUPTIONS):
+        other = pod.disruption == OF_EVICTIONS or pod.disruption not in DISRUPTIONS
+        if pod.disruption and other and not _is_late(of, pod):
             yield _of_pod(Reason.EVICTED, pod, pod.disruption, pod.disruption_message)
 
 
@@ -164,10 +171,17 @@ def _ended_by_kubelet(reason: Reason) -> Callable[[Evidence], Iterator[Failure]]
     def find(of: Evidence) -> Iterator[Failure]:
         for pod in of.pods:
             other = Reason.POD_NOT_ADMITTED if pod.pod_reason.startswith(OUT_OF) else None
-            if POD_REASONS.get(pod.pod_reason, other) is reason and not _exceeds_own_limit(pod):
+            if POD_REASONS.get(pod.pod_reason, other) is reason and not exceeds_own_limit(pod):
                 yield _of_pod(reason, pod, pod.pod_reason, pod.pod_message)
 
     return find
+
+
+def _lost_by_node(of: Evidence) -> Iterator[Failure]:
+    """Pods whose container was gone when the node, or its container runtime, was back."""
+    for pod in of.pods:
+        if (pod.reason, pod.exit_code) in LOST_CONTAINER:
+            yield _of_pod(Reason.NODE_LOST, pod, pod.reason, "the node or its container runtime was started again")
 
 
 def _refused_by_preflight(of: Evidence) -> Iterator[Failure]:
@@ -196,7 +210,7 @@ def _kept_by_the_job(of: Evidence) -> Iterator[Failure]:
 
 
 def _deleted(of: Evidence) -> Iterator[Failure]:
-    if _taken_away(of.child, of.pods):
+    if _taken_away(of):
         node = _missing_node(of.child, of.pods)
         yield Failure(Blame.INFRASTRUCTURE, Reason.POD_DELETED, of.seen.message, node)
 
@@ -217,51 +231,21 @@ def _of_pod(reason: Reason, pod: PodState, word: str, message: str) -> Failure:
     )
 
 
-def _taken_away(child: ChildRecord, pods: Sequence[PodState]) -> bool:
+def _taken_away(of: Evidence) -> bool:
     """Whether a pod is gone or was terminated from outside, and no program failed by itself before that."""
+    child, pods = of.child, of.pods
     named = EXITED.match(child.message)
     if named and named[2] not in {pod.name for pod in pods}:
         # The Job controller keeps failed pods: a user deleted this one, and its program ended on SIGTERM in its own way.
         return True
-    by_itself = [pod for pod in pods if _fails_by_itself(pod)]
+    by_itself = [pod for pod in pods if fails_by_itself(pod)]
     if by_itself:
-        return _lost_a_peer(by_itself, pods)
+        return lost_a_peer(of.child, by_itself, pods, of.first)
     if any(pod.exit_code and pod.leaving for pod in pods):
         return True
     failed = any(pod.phase == "Failed" for pod in pods)
     there = [pod for pod in pods if not pod.gone]
     return not failed and len(there) < child.pods and without_cause(child)
-
-
-def _fails_by_itself(pod: PodState) -> bool:
-    """Whether a program failed without a request to end. Launchers end on SIGTERM with exit code 1 (torchrun)."""
-    if _exceeds_own_limit(pod):
-        return True
-    if not pod.exit_code or pod.reason == OUT_OF_MEMORY or pod.ran_out is not None:
-        return bool(pod.exit_code)
-    deleted, ended = deleted_at(pod), read_time(pod.ended)
-    return pod.exit_code not in KILLED and not (deleted and ended and deleted <= ended)
-
-
-def deleted_at(pod: PodState) -> datetime | None:
-    """When the deletion of a pod was requested; None without one."""
-    end = read_time(pod.gone_at)
-    return end - timedelta(seconds=pod.grace) if end else None
-
-
-def _lost_a_peer(failed: Sequence[PodState], pods: Sequence[PodState]) -> bool:
-    """Whether a pod was deleted before the first of these failed: a Job with a podFailurePolicy ends a gang only when a pod has
-    ended, so that the others fail first with errors of their own. The Job controller deletes the others after a failure."""
-    if any(pod.ran_out is not None or pod.reason == OUT_OF_MEMORY or _exceeds_own_limit(pod) for pod in failed):
-        return False
-    ends = [read_time(pod.ended) for pod in failed]
-    deletions = [time for pod in pods if pod not in failed and (time := deleted_at(pod))]
-    return bool(deletions) and all(end is not None and min(deletions) < end for end in ends)
-
-
-def _exceeds_own_limit(pod: PodState) -> bool:
-    """Whether the kubelet evicted a pod for a limit of its own."""
-    return pod.pod_reason == "Evicted" and any(limit in pod.pod_message for limit in OWN_LIMITS)
 
 
 CAUSES: Final = (
@@ -306,6 +290,12 @@ CAUSES: Final = (
         _ended_by_kubelet(Reason.NODE_LOST),
     ),
     Cause(
+        "a container has the reason ContainerStatusUnknown (exit code 137) or Unknown (255): its node or container runtime was "
+        "started again",
+        "`NodeLost`",
+        _lost_by_node,
+    ),
+    Cause(
         "pod `status.reason`: UnexpectedAdmissionError, NodeAffinity, OutOf…",
         "`PodNotAdmitted`",
         _ended_by_kubelet(Reason.POD_NOT_ADMITTED),
@@ -328,8 +318,8 @@ CAUSES: Final = (
         _kept_by_the_job,
     ),
     Cause(
-        "a pod is gone, or was deleted and ended by SIGTERM or SIGKILL (exit code 143 or 137), and no program failed by itself "
-        "and no pod exceeded a limit of its own before that",
+        "a pod is gone, or someone other than its Job asked it to end, and no program failed by itself and no pod exceeded a limit "
+        "of its own before the second of that request",
         "`PodDeleted`",
         _deleted,
     ),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpujob.lifecycle.failures.causes import DISRUPTIONS, deleted_at, on_spot
+from gpujob.lifecycle.failures.causes import DISRUPTIONS, on_spot
 from gpujob.lifecycle.failures.failure import Blame, Failure
+from gpujob.lifecycle.failures.order import deleted_at
 from gpujob.status.attempts.waits import read_time
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import Reason

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpujob.lifecycle.attempts import has_run
 from gpujob.lifecycle.children import current_child, pods_of
+from gpujob.lifecycle.failures.order import First, seen_first
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
@@ -67,6 +68,15 @@ class Evaluation:
             self.see(**{name: (child.uid, self.now.elapsed)})
         elapsed: float = getattr(self.sightings, name)[1]
         return self.now.server - timedelta(seconds=self.now.elapsed - elapsed)
+
+    def first_of(self, child: ChildRecord) -> First | None:
+        """What was seen first of a child: a request to end one of its pods, or a program that failed."""
+        held, first = self.sightings.first
+        if held == child.uid:
+            return first
+        if (found := seen_first(child, self.known_pods)) is not None:
+            self.see(first=(child.uid, found))
+        return found
 
     def _as_made(self, child: ChildRecord | None) -> ChildRecord | None:
         """The child with its original decision, if its annotations no longer contain it."""

@@ -32,7 +32,7 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
     if _awaits_failed_pod(evaluation, child):
         return Nothing()
     pods = evaluation.known_pods
-    failure = failure_of(child, pods, seen, _faults(evaluation, child, pods))
+    failure = failure_of(child, pods, seen, _faults(evaluation, child, pods), evaluation.first_of(child))
     if not may_retry(job, failure.blame, evaluation.now.server) or not follows or job.leaving:
         return ends.fail_for_good(evaluation, child, seen, failure)
     return ends.try_again(evaluation, child, failure)

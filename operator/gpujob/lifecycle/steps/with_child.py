@@ -29,6 +29,7 @@ ENDS: Final = (
 def with_child(evaluation: Evaluation, child: ChildRecord) -> Action:
     """The next action of a job whose recorded or next attempt has this child."""
     job = evaluation.job
+    evaluation.first_of(child)
     retired, suspend = is_retired(job, child), job.spec.get("suspend") is True
     if not child.leaving and not suspend and (message := _lacks_interpreter(evaluation, child)):
         return DeleteChild(child) if retired else ends.end(evaluation, child, endings.no_interpreter(message))

@@ -74,6 +74,8 @@ class ChildRecord:
     """The uid of its GPUJob if it has no owner and its name is one that the operator makes from this uid; else empty."""
     paused: bool = False
     """Whether it was suspended, as admission of Jobs does: it gets no pods and keeps its GPUs."""
+    failing_since: str = ""
+    """When the Job controller began to end its pods because it fails (condition FailureTarget); empty while it does not."""
 
     def reservations(self) -> tuple[PodReservation, ...]:
         """The reservations of its pods; none for a Job that has ended, is deleted (no pod follows) or has no owner."""
@@ -134,6 +136,8 @@ class PodState:
     disruption: str = ""
     """The reason of the pod's condition DisruptionTarget (PreemptionByScheduler, …); empty without it."""
     disruption_message: str = ""
+    disrupted_at: str = ""
+    """When that condition became true."""
     index: int | None = None
     """Its index in the gang; the first process of the job is in pod 0."""
     address: str = ""

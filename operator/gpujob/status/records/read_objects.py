@@ -62,7 +62,9 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
     by_name = next(((resource, count) for resource, count in use.devices.items() if count), None)
     device = by_name or _claimed(annotations.get(Annotation.CLAIMS)) if tables(pod, "resourceClaims") else by_name
     device = device or ("", 0)
-    end = next((c for c in tables(table(raw, "status"), "conditions") if _is_end(c)), {})
+    conditions = tables(table(raw, "status"), "conditions")
+    end = next((c for c in conditions if _is_end(c)), {})
+    failing = next((c for c in conditions if c.get("type") == "FailureTarget" and c.get("status") == "True"), {})
     return ChildRecord(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
@@ -86,6 +88,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         runner=next(_runners(pod), ""),
         preflight=any(c.get("name") == PREFLIGHT for c in tables(pod, "initContainers")),
         paused=spec.get("suspend") is True,
+        failing_since=str(failing.get("lastTransitionTime", ""))[:32],
         job_name=_job_name(metadata),
         orphan_of=_orphan_of(metadata),
     )
@@ -156,6 +159,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         pod_message=one_line(str(status.get("message") or "")[:256]),
         disruption=str(disruption.get("reason") or "DisruptionTarget")[:64] if disruption else "",
         disruption_message=one_line(str(disruption.get("message") or "")[:256]),
+        disrupted_at=str(disruption.get("lastTransitionTime") or "")[:32] if disruption else "",
         index=whole_number(table(metadata, "annotations").get(INDEX)),
         address=str(status.get("podIP") or "")[:64],
         port=reporter_port(raw),
