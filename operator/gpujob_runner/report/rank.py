@@ -133,12 +133,15 @@ class Rank:
         return begins
 
     def step(self, held: bool = False) -> None:
-        """Counts a step now; `held` if it is not known yet whether GradScaler skipped it."""
+        """Counts a step now; `held` if it is not known yet whether GradScaler skipped it.
+
+        Its samples come first: a reader between the two would see a program that makes steps and has no samples.
+        """
+        self._count(self.ledger.take(), None, None)
         if held:
             self.held += 1
         else:
             self.steps += 1
-        self._count(self.ledger.take(), None, None)
 
     def count_by(self, source: str) -> None:
         """Counts steps by `source` from now on, and by nothing else."""
@@ -164,8 +167,8 @@ class Rank:
         if first and self.steps > 0:
             self.add(self.ledger.take(), samples, tokens)
             return
-        self.steps += 1
         self._count(self.ledger.take(), samples, tokens)
+        self.steps += 1
 
     def name_metric(self, name: str, value: float) -> None:
         """Keeps the last value of a training metric; names past the first 32 are left out."""

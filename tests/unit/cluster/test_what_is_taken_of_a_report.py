@@ -207,3 +207,18 @@ async def test_a_job_that_ends_before_a_second_reading_has_a_speed(monkeypatch: 
     assert reading.measured.rates == {"steps": 5.0}
     await reading.read(30, steps.format(201) + "gpujob_last_step_timestamp_seconds 125\n")
     assert reading.measured.rates == {"steps": 10.0}
+
+
+async def test_samples_that_come_after_the_first_reading_are_the_measure_of_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first reading may come before the first batch."""
+    reading = Reading(monkeypatch)
+    told = ("gpujob_up 1", 'gpujob_world_size{rank="0"} 4', "gpujob_ranks_reporting 1")
+    for seconds, steps, samples in ((0.0, 0, None), (15.0, 100, 3200), (30.0, 200, 6400)):
+        of_samples = () if samples is None else (f'gpujob_samples_total{{rank="0"}} {samples}',)
+        await reading.read(seconds, "\n".join((*told, f'gpujob_steps_total{{rank="0"}} {steps}', *of_samples)))
+    measured = reading.work.telemetry["u"].measured
+    assert measured is not None
+    assert measured.overall["samples"] == pytest.approx(4 * 3200 / 15)
+    assert (measured.rates.keys(), measured.seconds) == ({"steps", "samples"}, 30.0)

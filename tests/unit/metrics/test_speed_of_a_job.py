@@ -83,3 +83,43 @@ def test_a_process_that_ends_before_the_others_sets_no_counter_back() -> None:
     assert [counters["tokens"] for _, counters in window.readings] == [1000.0, 1150.0, 1150.0, 1300.0]
     assert [counters["steps"] for _, counters in window.readings] == [100.0, 115.0, 115.0, 130.0]
     assert window.rates()["steps"] == pytest.approx(30 / 45)
+
+
+TRAINS = {"steps": 100.0, "samples": 3200.0, "tokens": 6400.0}
+
+
+@pytest.mark.parametrize("late", [("samples",), ("tokens",), ("samples", "tokens"), ("steps",)])
+@pytest.mark.parametrize("steps", [0.0, 1.0])
+def test_a_counter_that_the_first_reading_lacks_is_measured_all_the_same(late: tuple[str, ...], steps: float) -> None:
+    """The unit of a profile is the same in each run, whenever the operator looks first."""
+    window = Window()
+    before = {"steps": steps, "samples": 32 * steps, "tokens": 64 * steps}
+    window.add(0.0, {key: value for key, value in before.items() if key not in late})
+    for at in (15.0, 30.0, 45.0):
+        window.add(at, {key: value * at / 15 for key, value in TRAINS.items()})
+    rates, seconds = window.overall()
+    assert (rates.keys(), seconds) == (TRAINS.keys(), 45.0)
+    assert rates == pytest.approx({"steps": 100 / 15, "samples": 3200 / 15, "tokens": 6400 / 15}, rel=0.01)
+    assert window.rates().keys() == TRAINS.keys()
+
+
+def test_a_counter_of_the_last_reading_alone_counted_nothing_before_the_first_step() -> None:
+    window = Window()
+    window.add(0.0, {"steps": 0.0})
+    window.add(20.0, {"steps": 10.0, "samples": 320.0})
+    assert window.overall() == ({"steps": 0.5, "samples": 16.0}, 20.0)
+    assert window.rates() == {"steps": 0.5, "samples": 16.0}
+    # What it had counted while steps were made is not known.
+    began = Window()
+    began.add(0.0, {"steps": 1.0})
+    began.add(20.0, {"steps": 11.0, "samples": 320.0})
+    assert (began.overall()[0], began.rates()) == ({"steps": 0.5}, {"steps": 0.5})
+
+
+def test_a_program_that_began_anew_keeps_no_first_reading_of_any_counter() -> None:
+    window = Window()
+    window.add(0.0, {"steps": 500.0, "samples": 5000.0})
+    window.add(15.0, {"steps": 0.0})
+    window.add(30.0, {"steps": 15.0, "samples": 150.0})
+    window.add(45.0, {"steps": 30.0, "samples": 300.0})
+    assert window.overall() == ({"steps": 1.0, "samples": 10.0}, 30.0)

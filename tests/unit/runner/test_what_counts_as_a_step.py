@@ -266,3 +266,23 @@ def test_what_is_not_known_has_no_value() -> None:
         "checkpoint_save_seconds",
         "unsaved_steps",
     ]
+
+
+@pytest.mark.parametrize("source", ["optimizer", "line"])
+def test_no_reader_sees_a_step_without_its_samples(source: str) -> None:
+    """What the operator reads first decides by which counter it measures, so that samples are there before the step is."""
+    told: list[tuple[int, float]] = []
+
+    class Read(Rank):
+        """A rank that is read right after it has counted the samples of a step."""
+
+        def add(self, *drawn: object) -> None:
+            super().add(*drawn)  # type: ignore[arg-type]
+            told.append((self.steps, self.samples))
+
+    rank = Read(Settings(0, "", "/nowhere", None, None), started=1.0)
+    for number in range(3):
+        rank.ledger.fetched(1, 32, 0, 0.0)
+        rank.step() if source == "optimizer" else rank.line(32, None)
+        assert rank.steps == number + 1
+    assert told[0] == (0, 32.0)

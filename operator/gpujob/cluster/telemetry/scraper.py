@@ -179,8 +179,8 @@ class Scraper:
             fraction=report.progress,
             remaining=report.remaining,
             counters=dict(memory.window.last),
-            # A job may end before it is read twice.
-            rates=memory.window.rates() or report.rates(SHORTEST),
+            # A job may end before it, or a counter that came late, is read twice.
+            rates=report.rates(SHORTEST) | memory.window.rates(),
             overall=overall,
             seconds=seconds,
             checkpoint=report.checkpoint,
