@@ -457,7 +457,7 @@ OPERATOR_MAY = {
     ("", "configmaps"): {"create", "delete", "list", "patch", "watch"},
     ("", "services"): {"create", "delete", "get", "list", "watch"},
     ("batch", "jobs"): {"create", "delete", "get", "list", "watch"},
-    ("events.k8s.io", "events"): {"create"},
+    ("events.k8s.io", "events"): {"create", "list"},
     ("gpujob.dev", "gpujobs"): {"delete", "list", "watch"},
     ("gpujob.dev", "gpujobs/status"): {"patch"},
     ("gpujob.dev", "gpujobprofiles"): {"create", "list", "patch", "watch"},

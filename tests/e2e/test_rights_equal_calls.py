@@ -102,6 +102,8 @@ def denied_by_own_policies(audit: AuditLog) -> list[str]:
 def make_the_rare_calls(operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team) -> None:
     """What needs the rarer rights, so that this test can run alone: taken names, a suspended gang, nodes that go."""
     nodes = fleet(h100=2)
+    team.submit("nobodys", serviceAccountName="nobody")
+    team.until("nobodys", "Placed")
     take_the_name_of_a_claim_template(api, team)
     team.submit("gang", nodes=2, gpusPerNode=8)
     team.until("gang", "Running")

@@ -60,10 +60,12 @@ def test_what_admission_refuses_is_said_once_and_tried_again_ever_later(
     operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
 ) -> None:
     fleet(h100=1)
-    # A policy that refuses pods, not Jobs: only the Job's events say so.
+    # A policy that refuses pods, not Jobs, and an account that is not there: only the Jobs' events say so.
     refuse(team, "pods", {Label.JOB: "podless"})
     podless = team.submit("podless", gpusPerNode=4)
     name = team.until("podless", "Placed")["jobName"]
+    nobodys = team.submit("nobodys", serviceAccountName="nobody")
+    other = team.until("nobodys", "Placed")["jobName"]
     asked = time.monotonic()
 
     refuse(team, "jobs")
@@ -85,15 +87,36 @@ def test_what_admission_refuses_is_said_once_and_tried_again_ever_later(
     assert time.monotonic() - asked > 15
     assert team.state("podless") == "Placed"
     message, bound = team.condition("podless", "Running")["message"].split("; the job gives its GPUs back at ")
+    policy = f"{team.namespace}-pods"
     assert message == (
-        f"child Job {name} exists, 0 of 1 pods are there; "
-        f"if a quota or a policy refuses the others, `kubectl describe job {name}` says which"
+        f"child Job {name} exists, 0 of 1 pods are there; the API server refuses the others: ValidatingAdmissionPolicy "
+        f"'{policy}' with binding '{policy}' denied request: no Pods today; ask who runs that webhook or policy"
+    )
+    eventually(lambda: team.status("nobodys")["display"]["reason"] == "FailedCreate", 40, what="the reason")
+    assert team.condition("nobodys", "Running")["message"].startswith(
+        f"child Job {other} exists, 0 of 1 pods are there; the API server refuses the others: error looking up service account "
+        f'{team.namespace}/nobody: serviceaccount "nobody" not found; create the ServiceAccount, or correct '
+        "spec.serviceAccountName; the job gives its GPUs back at "
     )
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ if that stays so", bound)
-    assert team.pods(podless) == []
-    described = team.api.kubectl("describe", "job", name, f"-n{team.namespace}").stdout
-    assert "no Pods today" in described
+    assert (team.pods(podless), team.pods(nobodys)) == ([], [])
+    # Each of the two Jobs was read once or twice by now, and nothing watches events.
+    assert 2 <= len(lists_of_events(audit, mark)) <= 4
     allow(team, "pods")
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody"}}
+    team.api.create(f"/api/v1/namespaces/{team.namespace}/serviceaccounts", account)
+    team.until("podless", "Running", timeout=120)
+    team.until("nobodys", "Running", timeout=120)
+
+
+def lists_of_events(audit: AuditLog, mark: int) -> list[str]:
+    """The URIs of the operator's reads of events since a mark; each is a list of the events of one Job."""
+    events = [
+        e for e in audit.since(mark) if e.get("objectRef", {}).get("resource") == "events" and e["verb"] != "create"
+    ]
+    assert {entry["verb"] for entry in events} == {"list"}
+    assert all("regarding.uid" in entry["requestURI"] for entry in events)
+    return [entry["requestURI"] for entry in events]
 
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"

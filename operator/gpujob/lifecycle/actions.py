@@ -82,6 +82,13 @@ class CreateService:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadRefusal:
+    """Read why the API server refuses pods of a child: only the events of its Job say it."""
+
+    child: ChildRecord
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteJob:
     """Delete the GPUJob, which has ended and was to stay only so long."""
 
@@ -100,6 +107,7 @@ Action = (
     | EndProbe
     | DeleteChild
     | CreateService
+    | ReadRefusal
     | DeleteJob
     | ConfirmLoss
 )

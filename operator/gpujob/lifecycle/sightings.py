@@ -25,6 +25,8 @@ class Sightings:
     """The child whose pods wait for new nodes."""
     unbound: tuple[str, float] = ("", 0.0)
     """The child with a pod that is bound to no node."""
+    refused: tuple[str, float, int] = ("", 0.0, 0)
+    """The child that lacks pods, and how often it was asked why."""
     probe: tuple[str, float, float] = ("", 0.0, 0.0)
     """The probe's child, and its age then by the API server's clock."""
     failed: tuple[str, float] = ("", 0.0)

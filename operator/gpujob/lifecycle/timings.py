@@ -21,6 +21,10 @@ class Timings:
     """The same where the preflight has begun: it imports torch, and its end is reported anyway."""
     pending: float = 20.0
     """Pods may be missing or without a node this long before that is worth a status write: a busy cluster is slow."""
+    refused: float = 15.0
+    """Pods are missing this long before the events of their Job are read, which then are read again after twice as long."""
+    refused_reads: int = 4
+    """How often that is, for each child: a list of events is dear for the API server. No time."""
     unbound: float = 300.0
     """Pods hold the GPUs of nodes to which the scheduler does not bind them. An admin's setting."""
     unbound_gang: float = 60.0

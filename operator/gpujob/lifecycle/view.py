@@ -71,5 +71,7 @@ class JobView:
     """Jobs under the names of its children that are not its children (`status.attempts.ownership`)."""
     departed: Sequence[PodState] = ()
     """The pods of its child that are gone, as they were last: those that said why they end."""
+    refused: str = ""
+    """What the API server said of pods of its child that it refused, once that was read; empty before."""
     telemetry: Telemetry = SILENT
     """Its reporter's last report."""

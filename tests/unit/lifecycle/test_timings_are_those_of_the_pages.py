@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpujob.lifecycle.timings import Timings
+from gpujob.status.records.refusals import LONGEST
 
 DOCS = Path(__file__).parents[3] / "docs"
 IS = Timings()
@@ -28,6 +29,9 @@ NUMBERS = {5: "five", 6: "six", 10: "ten"}
         ("life.md", f"after {IS.device_fault:g} seconds of such a fault"),
         ("life.md", f"end within {IS.interrupted:g} seconds, the attempt ends"),
         ("life.md", f"{IS.outlived:g} seconds after the"),
+        ("life.md", f"pods are missing for {IS.refused:g} seconds"),
+        ("life.md", f"by its uid and at most {IS.refused_reads} times"),
+        ("life.md", f"words, in at most {LONGEST} characters"),
         ("life.md", f"which is seen within {IS.budgets:g} seconds"),
         ("life.md", f"between two counts ({IS.budgets:g} seconds)"),
         ("life.md", f"is said within {NUMBERS[int(IS.progress / MINUTE)]} minutes"),

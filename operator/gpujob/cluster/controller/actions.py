@@ -50,6 +50,10 @@ AT_ONCE: Final = 32
 """Jobs with writes in flight at the same time."""
 
 
+LISTS_OF_EVENTS: Final = 2
+"""Lists of events at the same time: the API server reads all events of a namespace for each."""
+
+
 class JobActions:
     """Starts steps and performs their writes, with bounded concurrency."""
 
@@ -59,6 +63,7 @@ class JobActions:
         self._work, self._writer, self._delivery = controller_state, writer, delivery
         self._learning = learning
         self._slots = StepSlots(AT_ONCE)
+        self._refusals = asyncio.Semaphore(LISTS_OF_EVENTS)
 
     def start(self, job: JobRecord, step: Coroutine[Any, Any, None], *, urgent: bool = False) -> None:
         """Runs one step of a job; afterwards the job is reconciled again. `urgent`: it goes first where many wait."""
@@ -129,6 +134,17 @@ class JobActions:
             self._work.requeue_after_outage(job, error)
         except (NameConflict, ChildRefused) as error:
             self._work.requeue_with_backoff(job, error, job.version)
+
+    async def read_refusal(self, job: JobRecord, child: ChildRecord) -> None:
+        """Reads why the API server refuses pods of a child; without an answer the job goes on without the words."""
+        try:
+            async with self._refusals:
+                words = await self._writer.find_refusal(child)
+        except ApiError as error:
+            log.warning("events not read", job=f"{job.namespace}/{job.name}", error=str(error))
+            return
+        if words and (memory := self._work.memory.get(job.uid)) is not None:
+            memory.refused = child.uid, words
 
     async def end(self, child: ChildRecord, *, pods_first: bool = False) -> None:
         """Deletes a child, its Service first: while the Job exists this is repeated."""

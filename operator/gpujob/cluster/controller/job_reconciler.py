@@ -116,6 +116,7 @@ class JobReconciler:
             price_now=self._price_now(child),
             strays=index.strays_of(job),
             departed=departed,
+            refused=memory.refused[1] if memory.refused[0] == child.uid else "",
             telemetry=self._work.telemetry.get(job.uid, SILENT),
         )
 
@@ -173,6 +174,8 @@ class JobReconciler:
                 steps.start(job, steps.end(child, pods_first=pods_first))
             case actions.CreateService(child):
                 steps.start(job, steps.serve(job, child))
+            case actions.ReadRefusal(child):
+                steps.start(job, steps.read_refusal(job, child))
             case actions.DeleteJob():
                 steps.start(job, steps.remove(job))
             case actions.ConfirmLoss():

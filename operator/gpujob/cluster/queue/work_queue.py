@@ -61,6 +61,8 @@ class JobState:
     """What was observed, and since when."""
     made: Made | None = None
     """The child created last, until the status names it."""
+    refused: tuple[str, str] = ("", "")
+    """The uid of a child, and what the API server said of pods of it that it refused."""
     impossible_since: float | None = None
     told_at: float = -math.inf
     """The time of its last explanation."""

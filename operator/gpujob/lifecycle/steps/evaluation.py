@@ -31,7 +31,8 @@ class Evaluation:
 
     def observe(self, child: ChildRecord) -> Observation:
         """What the child and its pods show."""
-        return observe(child, self.known_pods if child.ended else self.pods, ran=has_run(self.job))
+        pods = self.known_pods if child.ended else self.pods
+        return observe(child, pods, ran=has_run(self.job), refused=self.view.refused)
 
     @property
     def known_pods(self) -> list[PodState]:

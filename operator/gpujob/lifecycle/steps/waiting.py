@@ -1,4 +1,4 @@
-"""Bounded waits of an attempt that starts: for new nodes, for the scheduler, for a gang's Service."""
+"""Bounded waits of an attempt that starts: for new nodes, for pods, for the scheduler, for a gang's Service."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
     """What pods wait for that start on existing nodes; None if each is bound."""
     if not child.nodes or child.paused or evaluation.job.status.get("startTime"):
         return None
-    why = why_not_bound(child, evaluation.pods)
+    why = why_not_bound(child, evaluation.pods, evaluation.view.refused)
     if not why:
         evaluation.see(unbound=("", 0.0))
         return None
@@ -67,6 +67,27 @@ def _unbound_seconds(evaluation: Evaluation, child: ChildRecord) -> float:
     """How long pods hold the GPUs of nodes to which the scheduler does not bind all of them."""
     timings = evaluation.timings
     return min(timings.unbound, timings.unbound_gang) if child.pods > 1 else timings.unbound
+
+
+def asks_for_refusal(evaluation: Evaluation, child: ChildRecord) -> bool:
+    """Whether pods of a child that starts have been missing for so long that the events of its Job are worth a read, now."""
+    if child.paused or len(evaluation.pods) >= child.pods or evaluation.job.status.get("startTime"):
+        evaluation.see(refused=("", 0.0, 0))
+        return False
+    now, timings = evaluation.now.elapsed, evaluation.timings
+    uid, since, reads = evaluation.sightings.refused
+    if uid != child.uid:
+        since, reads = now, 0
+        evaluation.see(refused=(child.uid, since, reads))
+    if reads >= timings.refused_reads:
+        return False
+    # The first read after once, the next after three times, then seven times as long: each wait is twice the one before.
+    left = since + timings.refused * (2 ** (reads + 1) - 1) - now
+    evaluation.requeue(left)
+    if left > 0:
+        return False
+    evaluation.see(refused=(child.uid, since, reads + 1))
+    return True
 
 
 def lost_service(evaluation: Evaluation) -> bool:

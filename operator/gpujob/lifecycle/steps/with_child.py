@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from gpujob.lifecycle import endings
-from gpujob.lifecycle.actions import Action, CreateService, DeleteChild, EndProbe, GiveBack, Nothing, WriteStatus
+from gpujob.lifecycle.actions import (
+    Action,
+    CreateService,
+    DeleteChild,
+    EndProbe,
+    GiveBack,
+    Nothing,
+    ReadRefusal,
+    WriteStatus,
+)
 from gpujob.lifecycle.attempts import gone, is_retired
 from gpujob.lifecycle.steps import ends, failing, stalling, waiting
 from gpujob.lifecycle.steps.evaluation import Evaluation
@@ -69,6 +78,8 @@ def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
         return GiveBack(child, ends.end(evaluation, child, ending).status)
     if not job.leaving and waiting.lost_service(evaluation):
         return CreateService(child)
+    if not job.leaving and waiting.asks_for_refusal(evaluation, child):
+        return ReadRefusal(child)
     return report(evaluation, child, awaited.bare if awaited else None, unbound, found)
 
 

@@ -12,6 +12,7 @@ from gpujob.status.attempts.probe_runs import steps_of
 from gpujob.status.observe.memory import OUT_OF_MEMORY, ran_out_of_memory
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.status.records.preflight import Check, verdict_of
+from gpujob.status.records.refusals import FAILED_CREATE, remedy_of
 from gpujob.status.records.rendezvous import Ended, why_not_met
 from gpujob.values.finding import counted, listed
 from gpujob.values.quantity import format_dollars
@@ -33,10 +34,6 @@ class Observation:
     """The common result of all pods' preflights; None while there is none."""
     checking: bool = False
     """Whether a preflight has begun in the pod that is waited for: it takes its time, without a fault."""
-
-
-FAILED_CREATE: Final = "FailedCreate"
-"""The Job controller's events if a quota or an admission policy rejects pods; no status contains it."""
 
 
 CLAIMS_REMEDY: Final = (
@@ -76,14 +73,15 @@ def disruption_kept(child: ChildRecord) -> str | None:
     return f"pod {named[1]} was taken away (DisruptionTarget) and is gone" if named else None
 
 
-def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False) -> Observation:
-    """The state of a child Job by its own conditions first, then by its pods; `ran`: all of them ran once.
+def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False, refused: str = "") -> Observation:
+    """The state of a child Job by its own conditions first, then by its pods; `ran`: all of them ran once; `refused`: what the API
+    server says of pods that it does not create.
 
     A job that ran is Running until its child Job has ended: a pod that just failed does not start it again. Only a suspension of
     the child stops all pods, and starts them again on resumption.
     """
     checked = verdict_of(((pod.name, pod.node, pod.check) for pod in pods), child.pods)
-    seen = _observe(child, pods, ran=ran)
+    seen = _observe(child, pods, ran=ran, refused=refused)
     if seen.state is State.FAILED and checked is not None and checked.passed is False and not seen.started:
         seen = replace(seen, reason=checked.reason, message=checked.message)
     if seen.state is State.RUNNING and (steps := steps_of(child)) is not None:
@@ -106,16 +104,16 @@ def waits_for_devices(bare: Arriving) -> Observation:
     return Observation(State.PLACED, reason, message, stuck=reason.value)
 
 
-def why_not_bound(child: ChildRecord, pods: Sequence[PodState]) -> str:
-    """The message about pods without a node, with the remedy; empty if each has one."""
+def why_not_bound(child: ChildRecord, pods: Sequence[PodState], refused: str = "") -> str:
+    """The message about pods without a node, with the remedy; empty if each has one. `refused` as for `observe`."""
     if len(pods) < child.pods:
-        return _not_there(child, pods)
-    refused = next((pod for pod in pods if not pod.node), None)
-    if refused is None:
+        return _not_there(child, pods, refused)
+    pod = next((pod for pod in pods if not pod.node), None)
+    if pod is None:
         return ""
-    what = f": {refused.waiting_message}" if refused.waiting_message else ""
-    remedy = f" ({CLAIMS_REMEDY})" if "PersistentVolumeClaim" in refused.waiting_message else ""
-    return f"pod {refused.name} is bound to no node{what}{remedy}"
+    what = f": {pod.waiting_message}" if pod.waiting_message else ""
+    remedy = f" ({CLAIMS_REMEDY})" if "PersistentVolumeClaim" in pod.waiting_message else ""
+    return f"pod {pod.name} is bound to no node{what}{remedy}"
 
 
 def with_other_price(seen: Observation, pool: str, decided: int, now: int) -> Observation:
@@ -130,7 +128,7 @@ def held_in_vain(seen: Observation, until: str) -> Observation:
     return replace(seen, reason=Reason.UNSCHEDULABLE, message=message)
 
 
-def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool) -> Observation:
+def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool, refused: str) -> Observation:
     started = _all_started(child, pods)
     if child.ended == "Complete":
         message = f"all {child.pods} pods ended well" if child.pods > 1 else "the pod ended well"
@@ -149,7 +147,7 @@ def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool) -> Obse
         return Observation(State.RUNNING, Reason.RUNNING, message, started)
     if ran or (len(pods) >= child.pods and all(pod.started for pod in pods)):
         return Observation(State.RUNNING, Reason.RUNNING, f"{running} of {child.pods} pods still run", started)
-    return _not_running(child, pods, running)
+    return _not_running(child, pods, running, refused)
 
 
 def _suspended(child: ChildRecord) -> str:
@@ -160,10 +158,10 @@ def _suspended(child: ChildRecord) -> str:
     )
 
 
-def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int) -> Observation:
+def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int, refused: str) -> Observation:
     bound = [pod for pod in pods if pod.node and not pod.running]
-    if not bound:
-        return _not_bound(child, pods)
+    if not bound or (refused and len(pods) < child.pods):
+        return _not_bound(child, pods, refused)
     waiting = next((pod for pod in bound if pod.waiting_reason), bound[0])
     if waiting.check is not None and not waiting.check.over:
         message = f"{running} of {child.pods} pods run; the preflight of pod {waiting.name} runs on node {waiting.node}"
@@ -176,16 +174,16 @@ def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int) -> 
     return Observation(State.STARTING, Reason.STARTING, message, stuck=stuck, checking=checking)
 
 
-def _not_bound(child: ChildRecord, pods: Sequence[PodState]) -> Observation:
+def _not_bound(child: ChildRecord, pods: Sequence[PodState], refused: str) -> Observation:
     """No pod has reached its node: usually for a moment, for longer if something rejects pods."""
     if len(pods) < child.pods:
-        return Observation(State.PLACED, Reason.PLACED, _not_there(child, pods), stuck=FAILED_CREATE)
-    refused = next((pod for pod in pods if pod.waiting_reason), None)
-    if refused is None:
+        return Observation(State.PLACED, Reason.PLACED, _not_there(child, pods, refused), stuck=FAILED_CREATE)
+    waiting = next((pod for pod in pods if pod.waiting_reason), None)
+    if waiting is None:
         return Observation(State.PLACED, Reason.PLACED, _there(child, pods))
     # The waiting pod is reported, whichever of them the sentence names.
     return Observation(
-        State.PLACED, Reason.PLACED, why_not_bound(child, [refused] * child.pods), stuck=refused.waiting_reason
+        State.PLACED, Reason.PLACED, why_not_bound(child, [waiting] * child.pods), stuck=waiting.waiting_reason
     )
 
 
@@ -193,9 +191,12 @@ def _there(child: ChildRecord, pods: Sequence[PodState]) -> str:
     return f"child Job {child.name} exists, {len(pods)} of {child.pods} pods are there"
 
 
-def _not_there(child: ChildRecord, pods: Sequence[PodState]) -> str:
-    advice = f"if a quota or a policy refuses the others, `kubectl describe job {child.name}` says which"
-    return f"{_there(child, pods)}; {advice}"
+def _not_there(child: ChildRecord, pods: Sequence[PodState], refused: str) -> str:
+    described = f"`kubectl describe job {child.name}`"
+    if not refused:
+        return f"{_there(child, pods)}; if a quota or a policy refuses the others, {described} says which"
+    remedy = remedy_of(refused) or f"{described} says when"
+    return f"{_there(child, pods)}; the API server refuses the others: {refused.removesuffix('.')}; {remedy}"
 
 
 def _all_started(child: ChildRecord, pods: Sequence[PodState]) -> str:

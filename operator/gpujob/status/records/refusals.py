@@ -1,0 +1,62 @@
+"""Why the API server refuses the pods of a Job, from the events of the Job controller: no status says it.
+
+Everyone who may write events in the namespace can write such a one, so that of its text one bounded line is repeated, and nothing
+else follows from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from gpujob.values.untrusted import one_line, table
+
+FAILED_CREATE: Final = "FailedCreate"
+"""The reason of the Job controller's event if a quota, an admission policy or a missing object rejects pods."""
+
+CONTROLLER: Final = "job-controller"
+
+LONGEST: Final = 400
+"""Characters of the API server's words that are repeated."""
+
+_HEAD: Final = re.compile(
+    r"^(?:Error creating:\s*)?(?:(?:pods?|Pod) \"[^\"]{0,253}\" is (?:forbidden|invalid): )?", re.IGNORECASE
+)
+"""What each try has before its words: the name of a pod that is another one the next time."""
+
+_REMEDIES: Final = (
+    (re.compile(r"service ?account", re.IGNORECASE), "create the ServiceAccount, or correct spec.serviceAccountName"),
+    (re.compile(r"quota"), "raise that ResourceQuota, or ask for less"),
+    (re.compile(r"PodSecurity"), "give the namespace another Pod Security level, or the job what that level allows"),
+    (re.compile(r"(?:minimum|maximum).{0,64} per (?:Container|Pod)"), "change that LimitRange, or resources"),
+    (re.compile(r"admission webhook|ValidatingAdmissionPolicy"), "ask who runs that webhook or policy"),
+    (re.compile(r"PriorityClass"), "create the PriorityClass, or correct spec.priorityClassName"),
+    (re.compile(r"RuntimeClass"), "create the RuntimeClass, or correct the GPUPool that names it"),
+)
+"""What can be done, by the API server's own words (Kubernetes 1.31 to 1.36); the first that applies."""
+
+
+def refusal_of(events: Iterable[Mapping[str, Any]]) -> str:
+    """The words of the newest of these events (events.k8s.io/v1), on one line; empty if the Job controller wrote none of them."""
+    found = [event for event in events if event.get("reason") == FAILED_CREATE and _is_the_controllers(event)]
+    note = max(found, key=_time).get("note") if found else ""
+    words = note if isinstance(note, str) else ""
+    words = one_line(_HEAD.sub("", words[: 4 * LONGEST].strip(), count=1).strip())
+    return words if len(words) <= LONGEST else f"{words[:LONGEST]}…"
+
+
+def remedy_of(words: str) -> str:
+    """What can be done against a refusal with these words; empty where they are of no known kind."""
+    return next((remedy for pattern, remedy in _REMEDIES if pattern.search(words)), "")
+
+
+def _is_the_controllers(event: Mapping[str, Any]) -> bool:
+    return CONTROLLER in (event.get("reportingController"), table(event, "deprecatedSource").get("component"))
+
+
+def _time(event: Mapping[str, Any]) -> str:
+    """When an event was seen last: all times are RFC 3339 in UTC, so that the first 19 characters compare as text."""
+    series, metadata = table(event, "series"), table(event, "metadata")
+    times = (series.get("lastObservedTime"), event.get("deprecatedLastTimestamp"), event.get("eventTime"))
+    return max(str(time or "")[:19] for time in (*times, metadata.get("creationTimestamp")))

@@ -1,0 +1,93 @@
+"""The events of one Job are listed by its uid, one page of them; what they say is kept for that child, and no error ends anything."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from test_gpus_that_pods_hold_in_vain import CHILD, Gang
+
+from gpujob.cluster.client.api_errors import ApiError, Forbidden
+from gpujob.cluster.controller.actions import JobActions
+from gpujob.cluster.controller.job_reconciler import JobReconciler
+from gpujob.cluster.writer.writes import Writer
+from gpujob.status.records.refusals import FAILED_CREATE
+
+QUOTA = "exceeded quota: gpus, requested: pods=1, used: pods=4, limited: pods=4"
+
+
+class Lists:
+    """A client that gives pages of events, or an error."""
+
+    def __init__(self, *pages: Any) -> None:
+        self.pages, self.asked = pages, list[tuple[str, dict[str, str]]]()
+
+    async def list_paged(self, path: str, params: dict[str, str]) -> AsyncGenerator[Any, None]:
+        self.asked.append((path, params))
+        for page in self.pages:
+            if isinstance(page, Exception):
+                raise page
+            yield page
+
+
+def says(words: str) -> dict[str, Any]:
+    note = f'Error creating: pods "{CHILD}-0-abcde" is forbidden: {words}'
+    return {"items": [{"reason": FAILED_CREATE, "note": note, "reportingController": "job-controller"}]}
+
+
+async def read(gang: Gang, *pages: Any) -> Lists:
+    """What the operator asked, when it reads why the gang's pods are missing."""
+    client = Lists(*pages)
+    writer = Writer(client, gang.cache, lambda: True, "here")  # type: ignore[arg-type]
+    steps = JobActions(gang.work, writer, None, None)  # type: ignore[arg-type]
+    gang.work.index.take(gang.cache.take_changes())
+    (job,) = gang.work.index.jobs.values()
+    child = gang.work.index.children_of(job.uid)[0]
+    gang.work.remember(job.uid)
+    await steps.read_refusal(job, child)
+    return client
+
+
+async def test_one_page_of_the_events_of_one_job_is_read() -> None:
+    gang = Gang()
+    client = await read(gang, says(QUOTA), says("never read"))
+    selector = f"reason={FAILED_CREATE},regarding.uid=c"
+    assert client.asked == [("/apis/events.k8s.io/v1/namespaces/team/events", {"fieldSelector": selector})]
+    assert gang.work.memory["u"].refused == ("c", QUOTA)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [Forbidden(403, "Forbidden", "events is forbidden"), ApiError(503, "", "away"), {"items": []}, {"items": "x"}, {}],
+)
+async def test_without_an_answer_the_job_goes_on_without_the_words(page: Any) -> None:
+    gang = Gang()
+    await read(gang, page)
+    assert gang.work.memory["u"].refused == ("", "")
+    assert gang.work.memory["u"].retry_at == 0.0
+
+
+async def test_later_words_take_the_place_of_the_first() -> None:
+    gang = Gang()
+    await read(gang, says(QUOTA))
+    await read(gang, says("no Pods today"))
+    assert gang.work.memory["u"].refused == ("c", "no Pods today")
+    await read(gang, {"items": []})
+    assert gang.work.memory["u"].refused == ("c", "no Pods today")
+
+
+def test_the_reconciler_asks_and_then_says_the_words_of_this_child_alone() -> None:
+    gang, asked = Gang(), list[str]()
+    gang.read_refusal = lambda job, child: asked.append(child.name)  # type: ignore[attr-defined]
+    assert isinstance(gang.looking, JobReconciler)
+    gang.pods("n0")
+    gang.look(0.0)
+    gang.look(16.0)
+    assert asked == [CHILD]
+    for uid, words in (("another", "the API server refuses"), ("c", QUOTA)):
+        gang.work.memory["u"].refused = uid, words
+        # The pod that is there starts, and waits for the other one.
+        gang.look(17.0)
+        status = gang.look(40.0)
+        assert (QUOTA in str(status)) == (uid == "c")
