@@ -57,6 +57,7 @@ class Run:
     def __init__(self, pods: int = 1, placement: Any = None, **spec: Any) -> None:
         self.spec, self.pods, self.sightings = spec, pods, Sightings()
         self.departed: list[PodState] = []
+        self.ready = {f"n{number}": True for number in range(pods)}
         self.placement = placement or PLACEMENT
         self.status: dict[str, Any] = {
             "state": "Running", "attempt": 1, "jobName": child_name("j", "u", 1), "placement": dict(self.placement),
@@ -71,8 +72,7 @@ class Run:
 
     def look(self, second: float, pods: list[PodState], ended: str = "", **child_is: Any) -> Next:
         found: ChildRecord = replace(child(pods=self.pods, ended=ended), hint=Hint(self.placement), **child_is)
-        ready = {f"n{number}": True for number in range(self.pods)}
-        view = JobView(self.job, [found], pods, ready, departed=self.departed)
+        view = JobView(self.job, [found], pods, self.ready, departed=self.departed)
         after = next_action(view, self.sightings, Moment(second, BEGAN + timedelta(seconds=second)), TIMINGS)
         self.sightings = after.sightings
         return after

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gpujob.lifecycle.attempts import has_run
-from gpujob.lifecycle.children import current_child, pods_of
-from gpujob.lifecycle.failures.order import First, seen_first
+from gpujob.lifecycle.children import TERMINAL, current_child, pods_of
+from gpujob.lifecycle.failures.order import First, ended_by_suspension, seen_first
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
@@ -27,19 +27,31 @@ class Evaluation:
         self.sightings, self.requeue_after, self.watches_nodes = sightings, math.inf, False
         self.job = _as_observed(view.job)
         self.child = self._as_made(current_child(self.job, view.children))
-        self.pods = pods_of(self.child, view.pods) if self.child else []
+        self.all_pods = pods_of(self.child, view.pods) if self.child else []
+        """The child's pods, with those that a suspension that is over has ended, or still ends."""
+        self.pods = [pod for pod in self.all_pods if self.child and not ended_by_suspension(self.child, pod)]
+        """The child's pods."""
 
     def observe(self, child: ChildRecord) -> Observation:
         """What the child and its pods show."""
         pods = self.known_pods if child.ended else self.pods
-        return observe(child, pods, ran=has_run(self.job), refused=self.view.refused)
+        return observe(child, pods, ran=has_run(self.job), refused=self.view.refused, ending=self.ending)
+
+    @property
+    def ending(self) -> int:
+        """How many pods of before the child's resumption have not ended: the Job controller makes no others until then."""
+        return sum(pod.phase not in TERMINAL for pod in self.all_pods) - sum(
+            pod.phase not in TERMINAL for pod in self.pods
+        )
 
     @property
     def known_pods(self) -> list[PodState]:
         """The child's pods, and those that are gone as they were last, sorted by name: for a Job that has ended."""
-        there = {pod.name for pod in self.pods}
+        there = {pod.name for pod in self.all_pods}
         departed = pods_of(self.child, self.view.departed) if self.child else []
-        return sorted([*self.pods, *(pod for pod in departed if pod.name not in there)], key=lambda pod: pod.name)
+        gone = [pod for pod in departed if pod.name not in there]
+        counted = [*self.pods, *(pod for pod in gone if self.child and not ended_by_suspension(self.child, pod))]
+        return sorted(counted, key=lambda pod: pod.name)
 
     def unwritten(self, child: ChildRecord) -> Made | None:
         """What this process made the child of, while no status names it."""
@@ -72,12 +84,22 @@ class Evaluation:
 
     def first_of(self, child: ChildRecord) -> First | None:
         """What was seen first of a child: a request to end one of its pods, or a program that failed."""
+        self._note_suspension(child)
         held, first = self.sightings.first
         if held == child.uid:
             return first
         if (found := seen_first(child, self.known_pods)) is not None:
             self.see(first=(child.uid, found))
         return found
+
+    def _note_suspension(self, child: ChildRecord) -> None:
+        """Forgets what was seen of a child's pods when it is suspended or goes on: the watch of Jobs may be behind that of pods."""
+        turn = child.uid, child.paused, child.resumed
+        if self.sightings.suspended == turn:
+            return
+        if self.sightings.suspended[0] == child.uid:
+            self.see(first=("", None), interrupted=("", 0.0, None))
+        self.see(suspended=turn)
 
     def _as_made(self, child: ChildRecord | None) -> ChildRecord | None:
         """The child with its original decision, if its annotations no longer contain it."""

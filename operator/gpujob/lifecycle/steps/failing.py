@@ -10,7 +10,7 @@ from gpujob.lifecycle.children import TERMINAL
 from gpujob.lifecycle.failures.causes import failure_of, lost_with_node
 from gpujob.lifecycle.failures.device_faults import DeviceFault, device_faults
 from gpujob.lifecycle.failures.failure import Blame, Failure
-from gpujob.lifecycle.failures.interruptions import interruption
+from gpujob.lifecycle.failures.interruptions import cut_short, interruption
 from gpujob.lifecycle.failures.start_failures import start_failure
 from gpujob.lifecycle.steps import ends
 from gpujob.lifecycle.steps.evaluation import Evaluation
@@ -25,14 +25,16 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
     if child.ended != "Failed":
         if _awaits_ended_pods(evaluation, child):
             return Nothing()
-        cut_short = _interruption(evaluation, child)
-        if cut_short is None or not follows or job.leaving:
+        failure = _interruption(evaluation, child) or _cut_short(evaluation, child)
+        if failure is None or not follows or job.leaving:
             return ends.finish(evaluation, child, seen)
-        return ends.fail(evaluation, child, cut_short)
+        return ends.fail(evaluation, child, failure)
     if _awaits_failed_pod(evaluation, child):
         return Nothing()
     pods = evaluation.known_pods
-    failure = failure_of(child, pods, seen, _faults(evaluation, child, pods), evaluation.first_of(child))
+    failure = _cut_short(evaluation, child) or failure_of(
+        child, pods, seen, _faults(evaluation, child, pods), evaluation.first_of(child)
+    )
     if not may_retry(job, failure.blame, evaluation.now.server) or not follows or job.leaving:
         return ends.fail_for_good(evaluation, child, seen, failure)
     return ends.try_again(evaluation, child, failure)
@@ -56,7 +58,7 @@ def moved_by_fault(evaluation: Evaluation, child: ChildRecord) -> Action | None:
 
 def moved_by_loss(evaluation: Evaluation, child: ChildRecord) -> Action | None:
     """The end of an attempt whose node is dead: its pod is evicted and cannot end, so that its Job does not fail either."""
-    lost = lost_with_node(evaluation.pods, evaluation.view.nodes_ready)
+    lost = lost_with_node(evaluation.all_pods, evaluation.view.nodes_ready)
     if not lost or not _is_tried_again(evaluation, child):
         return None
     return ends.fail(evaluation, child, failure_of(child, lost, evaluation.observe(child)))
@@ -65,6 +67,7 @@ def moved_by_loss(evaluation: Evaluation, child: ChildRecord) -> Action | None:
 def ended_by_interruption(evaluation: Evaluation, child: ChildRecord) -> Action | None:
     """The end of a gang of which a pod ended on request with exit code 0, while the others wait for it without an end."""
     failure = _interruption(evaluation, child)
+    _cut_short(evaluation, child)
     if (
         failure is None
         or not _is_tried_again(evaluation, child)
@@ -83,6 +86,17 @@ def _interruption(evaluation: Evaluation, child: ChildRecord) -> Failure | None:
     if held[0] == child.uid:
         return held[2]
     evaluation.see(interrupted=(child.uid, evaluation.now.elapsed, found) if found else ("", 0.0, None))
+    return found
+
+
+def _cut_short(evaluation: Evaluation, child: ChildRecord) -> Failure | None:
+    """What it is that a suspension ended a program with exit code 0, now or when this process last saw its pod."""
+    held = evaluation.sightings.cut_short
+    if held[0] == child.uid:
+        return held[1]
+    found = cut_short(child, evaluation.all_pods)
+    if found is not None:
+        evaluation.see(cut_short=(child.uid, found))
     return found
 
 

@@ -52,6 +52,9 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
     """What pods wait for that start on existing nodes; None if each is bound."""
     if not child.nodes or child.paused or evaluation.job.status.get("startTime"):
         return None
+    if evaluation.ending:
+        evaluation.see(unbound=("", 0.0))
+        return None
     why = why_not_bound(child, evaluation.pods, evaluation.view.refused)
     if not why:
         evaluation.see(unbound=("", 0.0))
@@ -71,7 +74,8 @@ def _unbound_seconds(evaluation: Evaluation, child: ChildRecord) -> float:
 
 def asks_for_refusal(evaluation: Evaluation, child: ChildRecord) -> bool:
     """Whether pods of a child that starts have been missing for so long that the events of its Job are worth a read, now."""
-    if child.paused or len(evaluation.pods) >= child.pods or evaluation.job.status.get("startTime"):
+    complete = len(evaluation.pods) >= child.pods
+    if child.paused or complete or evaluation.ending or evaluation.job.status.get("startTime"):
         evaluation.see(refused=("", 0.0, 0))
         return False
     now, timings = evaluation.now.elapsed, evaluation.timings

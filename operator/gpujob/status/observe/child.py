@@ -73,13 +73,17 @@ def disruption_kept(child: ChildRecord) -> str | None:
     return f"pod {named[1]} was taken away (DisruptionTarget) and is gone" if named else None
 
 
-def observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False, refused: str = "") -> Observation:
+def observe(
+    child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False, refused: str = "", ending: int = 0
+) -> Observation:
     """The state of a child Job by its own conditions first, then by its pods; `ran`: all of them ran once; `refused`: what the API
-    server says of pods that it does not create.
+    server says of pods that it does not create; `ending`: how many pods of before a suspension that is over still end.
 
     A job that ran is Running until its child Job has ended: a pod that just failed does not start it again. Only a suspension of
     the child stops all pods, and starts them again on resumption.
     """
+    if ending and not (child.ended or child.paused or pods):
+        return Observation(State.PLACED, Reason.CHILD_SUSPENDED, _resumed(child, ending))
     checked = verdict_of(((pod.name, pod.node, pod.check) for pod in pods), child.pods)
     seen = _observe(child, pods, ran=ran, refused=refused)
     if seen.state is State.FAILED and checked is not None and checked.passed is False and not seen.started:
@@ -156,6 +160,12 @@ def _suspended(child: ChildRecord) -> str:
         f"child Job {child.name} is suspended, so no pod of it runs; its GPUs stay reserved and its cost continues; "
         f"{resume} lets it run again, spec.suspend of the GPUJob gives the GPUs back"
     )
+
+
+def _resumed(child: ChildRecord, ending: int) -> str:
+    left = counted(ending, "pod")
+    how = "end" if ending > 1 else "ends"
+    return f"child Job {child.name} was suspended and resumed; {left} of before {how} first, then new ones follow"
 
 
 def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int, refused: str) -> Observation:

@@ -73,7 +73,9 @@ class ChildRecord:
     orphan_of: str = ""
     """The uid of its GPUJob if it has no owner and its name is one that the operator makes from this uid; else empty."""
     paused: bool = False
-    """Whether it was suspended, as admission of Jobs does: it gets no pods and keeps its GPUs."""
+    """Whether it is suspended, as admission of Jobs does: it gets no pods and keeps its GPUs."""
+    resumed: str = ""
+    """When the Job controller went on after the last suspension; empty if it never was suspended, and while it is."""
     failing_since: str = ""
     """When the Job controller began to end its pods because it fails (condition FailureTarget); empty while it does not."""
 

@@ -64,6 +64,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
     device = device or ("", 0)
     conditions = tables(table(raw, "status"), "conditions")
     end = next((c for c in conditions if _is_end(c)), {})
+    suspended = next((c for c in conditions if c.get("type") == "Suspended"), {})
     failing = next((c for c in conditions if c.get("type") == "FailureTarget" and c.get("status") == "True"), {})
     return ChildRecord(
         namespace=str(metadata.get("namespace", "")),
@@ -87,7 +88,9 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         message=str(end.get("message", ""))[:1024],
         runner=next(_runners(pod), ""),
         preflight=any(c.get("name") == PREFLIGHT for c in tables(pod, "initContainers")),
-        paused=spec.get("suspend") is True,
+        # The condition follows the spec; until it does, the pods of before are still the suspension's.
+        paused=spec.get("suspend") is True or suspended.get("status") == "True",
+        resumed=str(suspended.get("lastTransitionTime", ""))[:32] if suspended.get("status") == "False" else "",
         failing_since=str(failing.get("lastTransitionTime", ""))[:32],
         job_name=_job_name(metadata),
         orphan_of=_orphan_of(metadata),

@@ -1,0 +1,173 @@
+"""A child Job that something else suspends and resumes (a queue, an admin): the pods that this ends are no leftover and no failure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from test_bounded_waits import GANG, TIMINGS, Watch
+from test_bounded_waits import pod as starting
+from test_failed_attempts import BEGAN
+from test_what_is_no_end_of_a_job import Run, running
+
+from gpujob.lifecycle.actions import GiveBack, Nothing, WriteStatus
+from gpujob.lifecycle.failures.order import ended_by_suspension
+from gpujob.status.observe.child import observe
+from gpujob.status.records.objects import PodState
+from gpujob.status.records.read_objects import read_child
+
+EXITED = "Container train for pod team/p0 failed with exit code {} matching FailJob rule at index 1"
+
+
+def at(second: float) -> str:
+    return (BEGAN + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+PAUSED: dict[str, Any] = {"paused": True}
+RESUMED: dict[str, Any] = {"resumed": at(5)}
+
+
+def ends(number: int = 0, **more: Any) -> PodState:
+    """A pod that was asked to end at 12:00:00 without a disruption, as a suspension does it."""
+    return running(number, leaving=True, why="", **more)
+
+
+def new(number: int = 0, **more: Any) -> PodState:
+    return replace(running(number, **more), name=f"new{number}")
+
+
+@pytest.mark.parametrize("seen", ["suspended", "suspended, the pods first", "resumed, the pods first", "resumed"])
+def test_pods_that_end_after_a_resumption_end_no_attempt(seen: str) -> None:
+    run, old = Run(pods=2), [ends(0), ends(1)]
+    if "pods first" in seen:
+        # The watch of Jobs is behind that of pods.
+        assert run.status_after(0.5, old)["state"] == "Running"
+        assert run.sightings.interrupted[0] == "c1"
+    if seen.startswith("suspended"):
+        run.look(1.0, old, **PAUSED)
+    for second in (6.0, 100.0, 130.0, 1000.0):
+        assert run.status_after(second, old, **RESUMED)["state"] == "Placed"
+    said = next(c for c in run.status["conditions"] if c["type"] == "Running")["message"]
+    assert "was suspended and resumed; 2 pods of before end first, then new ones follow" in said
+    # One has ended, the other one's grace is not over.
+    half = [ends(0, ended=at(900), code=143), ends(1)]
+    assert run.status_after(1001.0, half, **RESUMED)["state"] == "Placed"
+    assert run.status_after(1002.0, [new(0), new(1)], **RESUMED)["state"] == "Running"
+    assert "attempts" not in run.status
+
+
+def test_pods_of_after_the_resumption_that_are_asked_to_end_are_taken_away_as_ever() -> None:
+    run = Run(pods=2)
+    run.look(1.0, [ends(0), ends(1)], **PAUSED)
+    run.status_after(6.0, [new(0), new(1)], **RESUMED)
+    later = {"gone_at": at(40), "grace": 30, "leaving": True}
+    evicted = [replace(new(0), **later), new(1)]
+    assert run.status_after(11.0, evicted, **RESUMED)["state"] == "Running"
+    over = [replace(new(0, ended=at(14)), **later), new(1)]
+    assert run.status_after(130.9, over, **RESUMED)["state"] == "Running"
+    status = run.status_after(131.0, over, **RESUMED)
+    assert (status["state"], status["attempts"][0]["reason"]) == ("Restarting", "PodDeleted")
+
+
+def test_a_program_that_fails_after_a_resumption_is_to_blame() -> None:
+    run, old = Run(pods=2), [ends(0, ended=at(3), code=143), ends(1, ended=at(3), code=143)]
+    run.look(0.5, [ends(0), ends(1)])
+    run.look(1.0, old, **PAUSED)
+    run.status_after(6.0, [*old, new(0), new(1)], **RESUMED)
+    assert run.sightings.first == ("", None)
+    failed = [
+        *old,
+        new(0, ended=at(20), code=1),
+        replace(new(1, ended=at(23), code=143), leaving=True, gone_at=at(52), grace=30),
+    ]
+    status = run.status_after(25.0, failed, "Failed", failing_since=at(22), **RESUMED)
+    assert (status["state"], status["attempts"][0]["blame"]) == ("Failed", "User")
+
+
+@pytest.mark.parametrize("child_is", [PAUSED, RESUMED], ids=["suspended", "resumed"])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_program_that_a_suspension_ended_with_exit_code_0_has_not_finished(child_is: Any, gone: bool) -> None:
+    """Kubernetes counts its index as done, and the Job as complete."""
+    run, over = Run(), [ends(ended=at(3))]
+    run.look(1.0, [ends()], **PAUSED)
+    run.look(6.0, over, **child_is)
+    status = run.status_after(7.0, [] if gone else over, "Complete", **child_is)
+    assert (status["state"], status["failures"]) == ("Restarting", {"infrastructure": 1})
+    (entry,) = status["attempts"]
+    assert entry["reason"] == "ChildSuspended"
+    assert entry["message"].endswith(
+        " was suspended, and the program of pod p0 ended with exit code 0 when it was asked to, which is no end of the job"
+    )
+
+
+@pytest.mark.parametrize("child_is", [PAUSED, RESUMED], ids=["suspended", "resumed"])
+@pytest.mark.parametrize("code", [1, 137, 143])
+def test_a_job_that_fails_by_a_pod_that_a_suspension_ended_is_no_failure_of_the_user(child_is: Any, code: int) -> None:
+    run, message = Run(), EXITED.format(code)
+    run.look(1.0, [ends()], **PAUSED)
+    status = run.status_after(6.0, [ends(ended=at(3), code=code)], "Failed", message=message, **child_is)
+    (entry,) = status["attempts"]
+    assert (status["state"], entry["blame"], entry["reason"]) == ("Restarting", "Infrastructure", "ChildSuspended")
+    assert entry["message"].endswith(
+        f" was suspended, and the program of pod p0 ended with exit code {code} when it was asked to"
+    )
+
+
+def test_a_program_that_failed_before_the_suspension_is_to_blame_and_one_that_ended_well_has_finished() -> None:
+    failed = Run().status_after(6.0, [ends(ended=at(-2), code=1)], "Failed", message=EXITED.format(1), **PAUSED)
+    assert (failed["state"], failed["attempts"][0]["blame"]) == ("Failed", "User")
+    well = Run().status_after(6.0, [ends(ended=at(-2))], "Complete", **RESUMED)
+    assert well["state"] == "Succeeded"
+
+
+def test_the_wait_for_nodes_begins_when_the_pods_of_before_have_ended() -> None:
+    watch, resumed = Watch(), replace(GANG, resumed=at(0))
+    old = [replace(starting(number, f"n{number}"), leaving=True, gone_at=at(120), grace=120) for number in range(2)]
+    for second in range(0, 200, 20):
+        action = watch.look(second, resumed, *old).action
+        assert isinstance(action, WriteStatus | Nothing)
+    watch.look(200.0, resumed)
+    assert not isinstance(watch.look(200.0 + TIMINGS.unbound_gang - 1, resumed).action, GiveBack)
+    assert isinstance(watch.look(200.0 + TIMINGS.unbound_gang, resumed).action, GiveBack)
+
+
+def test_a_pod_of_before_on_a_dead_node_ends_the_attempt() -> None:
+    run = Run(pods=2)
+    lost = [replace(ends(0), disruption="DeletionByTaintManager"), ends(1)]
+    found = replace(run.look(6.0, lost, **RESUMED))
+    assert not isinstance(found.action, Nothing)
+    run.ready["n0"] = False
+    status = run.status_after(7.0, lost, **RESUMED)
+    assert (status["state"], status["attempts"][0]["reason"]) == ("Restarting", "NodeLost")
+
+
+@pytest.mark.parametrize(
+    ("spec", "condition", "paused", "resumed"),
+    [
+        ({}, None, False, ""), ({"suspend": True}, None, True, ""), ({"suspend": True}, "True", True, ""),
+        # The Job controller has not gone on yet.
+        ({"suspend": False}, "True", True, ""), ({}, "False", False, at(5)), ({"suspend": True}, "False", True, at(5)),
+    ],
+)  # fmt: skip
+def test_the_record_of_a_suspension(spec: Any, condition: str | None, paused: bool, resumed: str) -> None:
+    conditions = [{"type": "Suspended", "status": condition, "lastTransitionTime": at(5)}] if condition else []
+    found = read_child({"spec": spec, "status": {"conditions": conditions}})
+    assert (found.paused, found.resumed) == (paused, resumed)
+
+
+@pytest.mark.parametrize(
+    ("asked", "resumed", "before"),
+    [(0.0, at(5), True), (5.0, at(5), True), (6.0, at(5), False), (0.0, "", False), (0.0, "soon", False)],
+)
+def test_which_pods_are_those_of_before(asked: float, resumed: str, before: bool) -> None:
+    found = replace(ends(), gone_at=at(asked + 30), grace=30)
+    assert ended_by_suspension(replace(GANG, resumed=resumed), found) is before
+    assert not ended_by_suspension(replace(GANG, resumed=resumed), new())
+
+
+def test_the_sentence_of_one_pod() -> None:
+    assert observe(GANG, [], ending=1).message.endswith(
+        " was suspended and resumed; 1 pod of before ends first, then new ones follow"
+    )
