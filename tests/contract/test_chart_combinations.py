@@ -102,6 +102,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
         ),
         max_size=2,
     ),
+    "docsURL": st.sampled_from(["", "https://docs.example.com", "http://[fd00::1]:8080/a/b/"]),
     "metrics.port": st.integers(1024, 65535),
     "metrics.tlsSecret": NAME_OR_NONE,
     "metrics.authentication.enabled": st.booleans(),
@@ -152,7 +153,9 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "monitoring.podMonitor.labels": LABELS,
     "monitoring.prometheusRule.enabled": AUTO,
     "monitoring.prometheusRule.labels": LABELS,
-    "monitoring.prometheusRule.runbooks": st.sampled_from(["https://wiki.example/gpus", "http://[fd00::1]:80/a?b=c#d"]),
+    "monitoring.prometheusRule.runbooks": st.sampled_from(
+        ["", "https://wiki.example/gpus", "http://[fd00::1]:80/a?b=c#d"]
+    ),
     "monitoring.dashboards.enabled": st.booleans(),
     "monitoring.dashboards.namespace": NAME_OR_NONE,
     "monitoring.dashboards.labels": LABELS,

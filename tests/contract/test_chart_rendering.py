@@ -48,6 +48,7 @@ EVERYTHING: dict[str, Any] = {
     "prices": {"H100-SXM": 2.1, "p5.48xlarge": {"OnDemand": "40", "Spot": 18.5}, "MI300X": 1.0},
     "catalog": {"instanceTypes": [{"cloud": "ours", "accelerator": "MI300X", "devices": {"rack-8": 8}}]},
     "imageMirrors": [{"from": "docker.io/rocm", "to": "registry.example:5000/rocm"}],
+    "docsURL": "https://docs.example/gpujob/",
     "podLabels": {"sidecar.istio.io/inject": "false"},
     "metrics": {"port": 9000, "tlsSecret": "metrics-tls", "authentication": {"enabled": True}},
     "health": {"port": 9001},

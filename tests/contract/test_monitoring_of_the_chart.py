@@ -51,6 +51,21 @@ def test_pages_of_alerts_may_be_served_elsewhere() -> None:
     assert all(page.startswith("https://wiki.example/gpus/") for page in pages)
 
 
+def test_pages_of_alerts_are_those_of_the_site_that_is_served() -> None:
+    def pages(values: dict[str, Any]) -> list[str]:
+        groups = one(rendered(values, WITH_THE_API), "PrometheusRule")["spec"]["groups"]
+        return [rule["annotations"]["runbook_url"] for group in groups for rule in group["rules"] if "alert" in rule]
+
+    found = pages({"docsURL": "https://docs.example/gpujob/"})
+    assert found
+    for page in found:
+        assert page.startswith("https://docs.example/gpujob/docs/runbooks/")
+        name = page.removeprefix("https://docs.example/gpujob/docs/runbooks/").removesuffix("/")
+        assert (REPOSITORY / "docs" / "runbooks" / f"{name}.md").is_file()
+    own = {"prometheusRule": {"runbooks": "https://wiki.example/gpus"}}
+    assert pages({"docsURL": "https://docs.example", "monitoring": own})[0].startswith("https://wiki.example/gpus/")
+
+
 def test_the_service_monitor_finds_the_service_and_keeps_the_jobs_own_labels() -> None:
     objects = rendered({}, WITH_THE_API)
     monitor, service = one(objects, "ServiceMonitor")["spec"], one(objects, "Service")

@@ -184,7 +184,7 @@ reporter_failures_total
 
 {{/* The text of the ConfigMap gpujob-site. */}}
 {{- define "gpujob-operator.site" -}}
-{{- dict "prices" .Values.prices "catalog" .Values.catalog "imageMirrors" .Values.imageMirrors "serviceAccounts" .Values.admission.allowedServiceAccounts | toYaml -}}
+{{- dict "prices" .Values.prices "catalog" .Values.catalog "imageMirrors" .Values.imageMirrors "serviceAccounts" .Values.admission.allowedServiceAccounts "docsURL" .Values.docsURL | toYaml -}}
 {{- end }}
 
 {{/* Where `helm test` runs its job: a namespace whose GPUJobs the operator runs. */}}

@@ -64,6 +64,8 @@ class Catalog:
     """Where images are pulled from in place of the registries that their names say."""
     service_accounts: frozenset[str] | None = None
     """The ServiceAccounts that jobs may name; None where no installation is known."""
+    docs_url: str = ""
+    """Where this installation serves the documentation site, without a slash at its end; empty: nowhere."""
     refused: tuple[tuple[str, str], ...] = ()
     """Rows that contradict themselves: name and message."""
 

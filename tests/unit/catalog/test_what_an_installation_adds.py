@@ -202,3 +202,24 @@ def test_a_mirror_that_is_none_is_left_out_alone(row: Any, sentence: str) -> Non
     made = site(imageMirrors=[row, {"from": "ghcr.io", "to": "localhost:5000/ghcr"}])
     assert made.refused == (("imageMirrors row 1", sentence),)
     assert made.mirrors == (Mirror("ghcr.io", "localhost:5000/ghcr"),)
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("https://docs.example/gpujob/", "https://docs.example/gpujob"),
+        ("http://[fd00::1]:8080", "http://[fd00::1]:8080"),
+    ],
+)
+def test_the_address_of_the_documentation_is_kept_without_its_last_slash(url: str, kept: str) -> None:
+    made = site(docsURL=url)
+    assert (made.docs_url, made.refused) == (kept, ())
+
+
+@pytest.mark.parametrize(
+    "url", ["docs.example", "javascript:alert(1)", "https://a b", "https://a/?q=1", "https://a\n", "ftp://a"]
+)
+def test_what_is_no_address_of_a_site_is_left_out(url: str) -> None:
+    made = site(docsURL=url)
+    sentence = f"docsURL is {url!r}; the address of the site is wanted, such as https://docs.example/gpujob"
+    assert (made.docs_url, made.refused) == ("", (("docsURL", sentence),))

@@ -1,5 +1,5 @@
-"""What an installation adds to the shipped catalog: prices that it pays, rows of its own, mirrors of registries, and the
-ServiceAccounts that jobs may name.
+"""What an installation adds to the shipped catalog: prices that it pays, rows of its own, mirrors of registries, the
+ServiceAccounts that jobs may name, and where the documentation site is.
 
 The chart writes it from its values into the ConfigMap `gpujob-site`, where the operator and the command line read it:
 
@@ -7,6 +7,7 @@ The chart writes it from its values into the ConfigMap `gpujob-site`, where the 
     catalog: {runtimes: [...], accelerators: [...]}
     imageMirrors: [{from: docker.io/rocm, to: registry.example/rocm}]
     serviceAccounts: [dataset-reader]
+    docsURL: https://docs.example/gpujob
 
 A price of an accelerator is of one device an hour, of an instance type of one node an hour. Rows are those of `--catalog`;
 each replaces the shipped one of its name.
@@ -35,8 +36,9 @@ FILE: Final = "site.yaml"
 MOST_OF_A_NODE: Final = 64 * MAX_PRICE
 """The highest price of a node: of as many devices as one was ever seen to have, and some more."""
 
-_MEMBERS: Final = ("prices", "catalog", "imageMirrors", "serviceAccounts")
+_MEMBERS: Final = ("prices", "catalog", "imageMirrors", "serviceAccounts", "docsURL")
 _ACCOUNT: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_URL: Final = re.compile(r"(?=.{1,512}$)https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~%/-]*)?")
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
 
 
@@ -55,7 +57,16 @@ def with_site(catalog: Catalog, text: str) -> Catalog:
     made = load.extended(catalog, site.table("catalog"))
     made = with_prices(made, site.table("prices").items())
     made = with_mirrors(made, "imageMirrors", site.rows("imageMirrors"))
-    return _with_accounts(made, site.rows("serviceAccounts"))
+    made = _with_accounts(made, site.rows("serviceAccounts"))
+    return _with_docs(made, site.text("docsURL", ""))
+
+
+def _with_docs(catalog: Catalog, url: str) -> Catalog:
+    """The catalog with the address of the documentation site."""
+    if url and not _URL.fullmatch(url):
+        sentence = f"docsURL is {url[:100]!r}; the address of the site is wanted, such as https://docs.example/gpujob"
+        return replace(catalog, refused=(*catalog.refused, ("docsURL", sentence)))
+    return replace(catalog, docs_url=url.rstrip("/"))
 
 
 def _with_accounts(catalog: Catalog, names: Iterable[Any]) -> Catalog:

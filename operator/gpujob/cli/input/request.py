@@ -27,6 +27,7 @@ class Request:
     html: str | None = None
     no_color: bool = False
     sections: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     price: tuple[str, ...] = ()
     image_mirror: tuple[str, ...] = ()
     registry_ca: str | None = None

@@ -12,6 +12,7 @@ from gpujob.cli.output import cells
 from gpujob.cli.output.attempts import print_attempts
 from gpujob.cli.output.drawing import PLAN_WIDTH, console_of, print_table, print_text
 from gpujob.cli.output.offers import OUTCOME_STYLES, print_memory, print_offers
+from gpujob.cli.output.reasons import of_decision, read_more
 from gpujob.cli.planning.planner import sentence_of, ways_out, why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.fleet.pools.naming import short_names
@@ -38,19 +39,21 @@ VERDICT_STYLES: Final = {
 }
 
 
-def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool) -> None:
-    """The plans, one after the other."""
+def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool, docs_url: str = "") -> None:
+    """The plans, one after the other; wide ones with where to read of their reasons."""
     console = console_of(color)
     with console.capture() as shown:
         for number, plan in enumerate(plans):
             if number:
                 console.print()
             _print_plan(console, plan, wide=wide)
+            if wide:
+                _print_read_more(console, of_decision(plan.decision), docs_url)
     print(shown.get(), end="")
 
 
-def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color: bool) -> None:
-    """The status of each job, and its plan now."""
+def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color: bool, docs_url: str = "") -> None:
+    """The status of each job, its plan now, and where to read of the reasons of both."""
     console = console_of(color)
     with console.capture() as shown:
         for number, each in enumerate(explanations):
@@ -58,7 +61,16 @@ def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color
                 console.print()
             same = _print_status(console, each)
             _print_plan(console, each.plan, wide=wide, again=same, asked=each.asked)
+            _print_read_more(console, [*each.reasons, *of_decision(each.plan.decision)], docs_url)
     print(shown.get(), end="")
+
+
+def _print_read_more(console: Console, reasons: Iterable[str], docs_url: str) -> None:
+    lines = read_more(reasons, docs_url)
+    if lines:
+        console.print()
+    for label, where in lines:
+        print_text(console, Text.assemble((f"{label} ", "bold"), plain(where)))
 
 
 def _print_status(console: Console, each: Explanation) -> bool:

@@ -53,6 +53,8 @@ class Explanation:
     """Whether the user named the pools to explain."""
     attempts: Sequence[Mapping[str, Any]] = ()
     """The attempts of its status, and the current one."""
+    reasons: Sequence[str] = ()
+    """The reasons of the conditions that `said` and `since` are of, and of its attempts, as the status has them."""
     at: datetime | None = None
     """When the decision was made."""
 
@@ -119,11 +121,20 @@ def explain_job(
         state=str(status.get("state") or ""),
         said=_message(status, ConditionType.PLACED),
         since=_fate(status),
+        reasons=_reasons(status),
         named=named,
         asked=bool(asked),
         attempts=attempts_of(status),
         at=now,
     )
+
+
+def _reasons(status: Mapping[str, Any]) -> list[str]:
+    """The reasons of what an explanation shows of a status."""
+    told = [ConditionType.PLACED, ConditionType.STALLED]
+    told += [ConditionType.RUNNING] if status.get("state") in TOLD_BY_PODS else []
+    found = [each.get("reason") for each in tables(status, "conditions") if each.get("type") in told]
+    return [str(reason) for reason in (*found, *(entry.get("reason") for entry in attempts_of(status))) if reason]
 
 
 def _fate(status: Mapping[str, Any]) -> str:

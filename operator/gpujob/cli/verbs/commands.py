@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpujob.cli.input.request import Request
 
 if TYPE_CHECKING:
-    from gpujob.catalog.images.mirrors import Mirror
+    from gpujob.catalog.catalog import Catalog
     from gpujob.cli.planning.planner import Plan
     from gpujob.schedule.waiting import Waiting
 
@@ -21,7 +21,7 @@ def plan(request: Request) -> int:
 
     Exit code: 0 Placed, 3 Waiting, 4 Impossible, 5 Misconfigured, 2 bad input; of several jobs the worst.
     """
-    plans, *_ = _plans(request)
+    plans, _, known = _plans(request)
     from gpujob.cli.planning import planner
 
     if request.html is not None:
@@ -31,7 +31,7 @@ def plan(request: Request) -> int:
     if request.in_tables:
         from gpujob.cli.output.plan_tables import print_plans
 
-        print_plans(plans, wide=request.wide, color=request.color)
+        print_plans(plans, wide=request.wide, color=request.color, docs_url=known.docs_url)
     else:
         _print_each([planner.document(made, every=request.all) for made in plans], request)
     return planner.exit_code(plans)
@@ -45,8 +45,8 @@ def render(request: Request) -> int:
     from gpujob.cli.output.children import children_of
     from gpujob.cli.planning import planner
 
-    plans, runtime_classes, mirrors = _plans(request)
-    objects = children_of(plans, runtime_classes, mirrors)
+    plans, runtime_classes, known = _plans(request)
+    objects = children_of(plans, runtime_classes, known.mirrors)
     if objects and request.output == "json":
         _print({"apiVersion": "v1", "kind": "List", "items": objects}, request)
     elif objects:
@@ -86,7 +86,7 @@ def explain(request: Request) -> int:
     if request.in_tables:
         from gpujob.cli.output.plan_tables import print_explanations
 
-        print_explanations(answers, wide=request.wide, color=request.color)
+        print_explanations(answers, wide=request.wide, color=request.color, docs_url=known.docs_url)
     else:
         _print_each(explainer.documents(answers, every=request.all), request)
     return planner.exit_code(answer.plan for answer in answers)
@@ -131,6 +131,18 @@ def catalog(request: Request) -> int:
         print_sections({name: each.table(rows, wide=request.wide) for name, each in found.items()}, color=request.color)
     else:
         _print(known.documents(rows, list(request.sections)), request)
+    return 0
+
+
+def reasons(request: Request) -> int:
+    """Show what reasons mean and what helps: the words of conditions, events, plan and explain."""
+    from gpujob.cli.output.reasons import chosen, document, print_reasons
+
+    found = chosen(request.reasons)
+    if request.in_tables:
+        print_reasons(found, color=request.color)
+    else:
+        _print(document(found), request)
     return 0
 
 
@@ -279,8 +291,8 @@ def _named(request: Request, verb: str) -> str:
     return request.name
 
 
-def _plans(request: Request) -> tuple[list[Plan], Container[str], tuple[Mirror, ...]]:
-    """The plans of a manifest's jobs, the RuntimeClasses of the cluster, and where its images are pulled from."""
+def _plans(request: Request) -> tuple[list[Plan], Container[str], Catalog]:
+    """The plans of a manifest's jobs, the RuntimeClasses of the cluster, and the catalog of the installation."""
     from gpujob.cli.input import sources
     from gpujob.cli.input.site import catalog_for, note_prices_of_nothing
     from gpujob.cli.planning import planner
@@ -310,7 +322,7 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], tuple[Mirror, 
 
     held = Holdings(objects, documents, now)
     plans = planner.plan_jobs(jobs, fleet, known, profiles, arriving, rivals, held)
-    return plans, fleet.runtime_classes, known.mirrors
+    return plans, fleet.runtime_classes, known
 
 
 def _one_reader_of_stdin(request: Request) -> None:

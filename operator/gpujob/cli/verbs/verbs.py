@@ -17,6 +17,7 @@ from gpujob.cli.verbs.commands import (
     pin,
     plan,
     pools,
+    reasons,
     render,
     top,
     wait,
@@ -89,6 +90,10 @@ SECTIONS: Final = Option(
     metavar="SECTION",
     repeated=True,
 )
+REASONS: Final = Option(("reasons",), "Reasons, such as MemTooSmall; all when absent.", metavar="REASON", repeated=True)
+LISTED: Final = Option(
+    ("--output", "-o"), "How the answer is shown.", choices=("table", "json", "yaml"), default="table"
+)
 RUNTIMES: Final = Option(("runtimes",), "Runtimes of the catalog; all when absent.", metavar="RUNTIME", repeated=True)
 REGISTRY_CA: Final = Option(
     ("--registry-ca",), "Certificates in PEM that registries are trusted by, besides the system's.", metavar="FILE"
@@ -109,6 +114,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "logs": Verb(logs, (JOB_NAME, FOLLOW, RANK, ATTEMPT, NAMESPACE, *ACCOUNT)),
     "wait": Verb(wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, *ACCOUNT)),
     "cost": Verb(cost, (BY, SINCE, SUMS, SPENT_IN, *ACCOUNT, NO_COLOR)),
+    "reasons": Verb(reasons, (REASONS, LISTED, NO_COLOR)),
     "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
     "catalog pin": Verb(pin, (RUNTIMES, CATALOG, IMAGE_MIRROR, REGISTRY_CA, OBJECTS)),
     "capture": Verb(capture, (WRITTEN, REDACTED, OPERATOR_NAMESPACE, *ACCOUNT)),
