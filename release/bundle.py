@@ -112,9 +112,7 @@ def version_of(objects: Sequence[Object], facts: Facts) -> Object:
         "maturity": "alpha",
         "minKubeVersion": facts.chart["kubeVersion"].lstrip(">=").removesuffix("-0"),
         "provider": {"name": "gpujob-operator maintainers", "url": facts.chart["home"]},
-        "maintainers": [
-            {"name": each["name"], "email": "maintainers@gpujob.dev"} for each in facts.chart["maintainers"]
-        ],
+        **_maintainers(facts.chart["maintainers"]),
         "keywords": facts.chart["keywords"],
         "links": [{"name": "Documentation", "url": facts.chart["home"]}],
         "icon": [{"base64data": facts.icon, "mediatype": "image/svg+xml"}],
@@ -172,6 +170,12 @@ _DESCRIPTION: Final = f"""\
 **Before use**: a bundle cannot hold ValidatingAdmissionPolicies. Apply `{ADMISSION}`, which is beside the bundle in the
 release, in a cluster where the operator is in namespace `{NAMESPACE}`. Without it everybody who may create GPUJobs can run pods.
 """
+
+
+def _maintainers(named: Iterable[Mapping[str, str]]) -> Object:
+    """The member `maintainers` with those of the chart at whom mail arrives: the Lifecycle Manager takes none without an address."""
+    reached = [{"name": each["name"], "email": each["email"]} for each in named if each.get("email")]
+    return {"maintainers": reached} if reached else {}
 
 
 def _one(objects: Iterable[Object], kind: str) -> Object:

@@ -208,6 +208,33 @@ def test_the_lifecycle_manager_finds_what_is_missing(made: Path, tmp_path: Path,
     assert said in "\n".join(findings(tmp_path))
 
 
+def test_the_bundle_names_no_address_that_the_chart_does_not_name(made: Path) -> None:
+    chart = read(REPOSITORY / "charts" / "gpujob-operator" / "Chart.yaml")
+    named = {each["email"] for each in chart["maintainers"] if "email" in each}
+    text = (made / "manifests" / "gpujob-operator.clusterserviceversion.yaml").read_text()
+    assert set(re.findall(r"[\w.+-]+@[\w-]+(?:[.][\w-]+)+", text)) == named
+
+
+@pytest.mark.parametrize(
+    ("maintainers", "member"),
+    [
+        ([], {}),
+        ([{"name": "a"}], {}),
+        ([{"name": "a", "email": ""}], {}),
+        (
+            [{"name": "a"}, {"name": "b", "email": "b@c.d", "url": "x"}],
+            {"maintainers": [{"name": "b", "email": "b@c.d"}]},
+        ),
+    ],
+)
+def test_who_has_no_address_is_no_maintainer_of_the_bundle(
+    maintainers: list[dict[str, str]], member: dict[str, Any]
+) -> None:
+    from release.bundle import _maintainers
+
+    assert _maintainers(maintainers) == member
+
+
 def rendered(chart_folder: Path | None = None) -> list[dict[str, Any]]:
     from release.__main__ import _rendered
 
