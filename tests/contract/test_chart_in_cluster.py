@@ -4,6 +4,7 @@ import base64
 import json
 import ssl
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -92,10 +93,45 @@ def test_the_notes_tell_the_gpus_of_the_nodes(cluster: Cluster, installed: None)
     # Lines of a map, in the order of their text.
     lines = "  2 x amd.com/gpu (without a label of its model)\n  12 x nvidia.com/gpu (NVIDIA-H100-80GB-HBM3)\n"
     assert lines in text
+    assert "No GPUPool is there yet." in text
+    of_pools(cluster, upgrade, told)
     kubectl(cluster, "delete", "node", "n1", "n2", "n3")
     upgrade()
     assert "WARNING: none of 1 nodes offers GPUs (nvidia.com/gpu, amd.com/gpu)" in told()
     kubectl(cluster, "delete", "node", "n4")
+
+
+def of_pools(cluster: Cluster, upgrade: Callable[[], None], told: Callable[[], str]) -> None:
+    """Once GPUPools are there, the notes name them and not the labels."""
+    found: dict[str, dict[str, Any]] = {
+        "h100": {"nodes": 2, "gpus": {"total": 12, "free": 5}, "accelerator": "H100-SXM", "display": {"price": "6.88"}},
+        "mi210": {"nodes": 1, "gpus": {"total": 2, "free": 0}, "accelerator": "MI210", "problem": "NoPrice"},
+        "strange": {"nodes": 1, "gpus": {"total": 4, "free": 4}, "problem": "DeviceUnknown"},
+        "z-new": {},
+    }
+    for name, status in found.items():
+        body = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUPool", "metadata": {"name": name}}
+        spec = {"spec": {"nodeSelector": {"matchLabels": {"a": name}}}}
+        kubectl(cluster, "create", "-f", "-", stdin=json.dumps({**body, **spec}))
+        if status:
+            written = json.dumps({"status": status})
+            kubectl(cluster, "patch", "gpupool", name, "--subresource=status", "--type=merge", f"--patch={written}")
+    upgrade()
+    text = told()
+    assert (
+        "GPUPools that the operator found or an admin wrote:\n\n"
+        "  h100: 5 of 12 GPUs free on 2 nodes, H100-SXM, $6.88 a GPU hour\n"
+        "  mi210: 0 of 2 GPUs free on 1 node, MI210, PROBLEM NoPrice\n"
+        "  strange: 4 of 4 GPUs free on 1 node, PROBLEM DeviceUnknown\n"
+        "  z-new: not read yet\n"
+    ) in text
+    assert "GPUs that the nodes offer" not in text
+    for number in range(18):
+        body = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUPool", "metadata": {"name": f"p{number:02}"}, **spec}
+        kubectl(cluster, "create", "-f", "-", stdin=json.dumps(body))
+    upgrade()
+    assert "\n  and 2 more\n" in told()
+    kubectl(cluster, "delete", "gpupools", "--all")
 
 
 def test_the_notes_can_be_followed(cluster: Cluster, namespace: str) -> None:
