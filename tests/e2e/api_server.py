@@ -13,10 +13,12 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.cluster import Cluster, register_client
+from tests.e2e.cluster.audit import starts_of
 from tests.e2e.cluster.processes import Process, end, start
 
 Object = dict[str, Any]
@@ -148,8 +150,8 @@ def _proxy(cluster: Cluster) -> tuple[Process, int]:
 class AuditLog:
     """The operator's requests as the API server logged them."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, cluster_dir: Path) -> None:
+        self._path, self._dir = path, cluster_dir
 
     def now(self) -> int:
         """A mark: what is logged after it can be asked for."""
@@ -162,6 +164,18 @@ class AuditLog:
             for line in file.read().splitlines():
                 if line.endswith(b"}"):
                     yield json.loads(line)
+
+    def forbidden(self, mark: int = 0) -> list[str]:
+        """The requests to which no role gave the right, a line each: not what a policy or a quota refused, and not what came while an
+        API server started, which listens before it has read the roles.
+        """
+        starts, found = starts_of(self._dir), []
+        for entry in self.since(mark):
+            came = datetime.fromisoformat(entry["requestReceivedTimestamp"])
+            denied = entry.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"
+            if denied and not any(began <= came <= ready for began, ready in starts):
+                found.append(f"{came} {entry['verb']} {entry['requestURI']}: {entry['responseStatus'].get('message')}")
+        return found
 
     def writes(self, mark: int = 0, namespace: str = "", name: str = "") -> Counter[str]:
         """Writes by resource, for one namespace and objects whose name begins so; without the Lease."""

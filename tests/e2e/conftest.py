@@ -55,7 +55,7 @@ def audit(cluster: Cluster) -> AuditLog:
     """The operator's requests; only the cluster that is made of plain processes logs them."""
     if cluster.audit_log is None:
         pytest.skip("this cluster has no audit log that tests can read")
-    return AuditLog(cluster.audit_log)
+    return AuditLog(cluster.audit_log, cluster.dir)
 
 
 Operators = Callable[[str], OperatorProcess]

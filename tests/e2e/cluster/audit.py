@@ -4,6 +4,8 @@ Tests read the log to prove that the chart's RBAC suffices and to count the oper
 """
 
 import os
+from datetime import datetime
+from pathlib import Path
 
 import yaml
 
@@ -23,3 +25,22 @@ def policy(users: list[str]) -> str:
     rules = [{"level": "Metadata", "users": users}, {"level": "None"}]
     head = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"]}
     return yaml.safe_dump({**head, "rules": rules}, sort_keys=False)
+
+
+def note_start(cluster_dir: Path, began: datetime, ready: datetime) -> None:
+    """Notes when an API server was started and when it was ready: in between it refuses what it allows later, since it listens before
+    it has read the roles.
+    """
+    with _starts(cluster_dir).open("a") as file:
+        file.write(f"{began.isoformat()} {ready.isoformat()}\n")
+
+
+def starts_of(cluster_dir: Path) -> list[tuple[datetime, datetime]]:
+    """When the API server of a cluster was started, and was ready, each time so far."""
+    lines = _starts(cluster_dir).read_text().splitlines() if _starts(cluster_dir).exists() else []
+    pairs = [line.split() for line in lines]
+    return [(datetime.fromisoformat(began), datetime.fromisoformat(ready)) for began, ready in pairs]
+
+
+def _starts(cluster_dir: Path) -> Path:
+    return cluster_dir / "logs" / "kube-apiserver-starts"

@@ -7,6 +7,7 @@ by choice; the functions at the end let a test stop, pause and start single comp
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -76,6 +77,8 @@ def _api_server(cluster: Cluster) -> list[str | Path]:
         f"--service-account-signing-key-file={pki / 'sa.key'}",
         f"--audit-policy-file={cluster.dir / 'audit-policy.yaml'}",
         f"--audit-log-path={cluster.audit_log}",
+        # Megabytes: tests read the whole log, and at 100 the API server would begin another file.
+        "--audit-log-maxsize=10000",
     ]
 
 
@@ -181,11 +184,14 @@ def start_missing(cluster: Cluster) -> Cluster:
 def _launch(cluster: Cluster, component: Component) -> Cluster:
     """Starts one component; waits for it only where the next ones need it."""
     log = cluster.dir / "logs" / f"{component.name}.log"
+    began = datetime.now(UTC)
     process = processes.start(component.name, component.command(cluster), log=log)
     cluster = record(cluster.dir, process)
     if component.name in {"etcd", "kube-apiserver"}:
         _wait_ready(cluster, component)
         component.after(cluster)
+    if component.name == "kube-apiserver":
+        audit.note_start(cluster.dir, began, datetime.now(UTC))
     return cluster
 
 
