@@ -96,8 +96,9 @@ ARCHITECTURE: Final = Form(
 
 _HOST_PART: Final = "[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?"
 _PATH_PART: Final = "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*"
-RELATIVE_PATH: Final = "^([.]?[^./][^/]*|[.])(/([.]{0,2}[^./][^/]*|[.]{3}[^/]*|[.])?)*$"
-"""No / or .. at the start and no part ..: the API server's check where a rule costs too much."""
+_NO_PART: Final = r"/\x00-\x1f\x7f"
+RELATIVE_PATH: Final = "^([.]?[^.!][^!]*|[.])(/([.]{0,2}[^.!][^!]*|[.]{3}[^!]*|[.])?)*$".replace("!", _NO_PART)
+"""No / or .. at the start, no part .. and no control character: the API server's check where a rule costs too much."""
 IMAGE: Final = Form(
     "a container image",
     "registry/name:tag in lower case (a tag has at most 128 characters and may have upper case, a digest is @sha256: and 64 "

@@ -27,7 +27,7 @@ from gpujob.api.kinds.gpujob import (
 )
 from gpujob.api.kinds.model import Model, ModelOverrides
 from gpujob.api.validation import pods
-from gpujob.api.validation.rule import Rule, one_of, relative_path
+from gpujob.api.validation.rule import CONTROL, Rule, one_of, relative_path
 from gpujob.values.quantity import parse_bytes
 
 _MEMORY, _SHARED = (without_b(f"string(self.{name})") for name in ("memory", "sharedMemory"))
@@ -114,7 +114,7 @@ _OWN: Final[tuple[Rule, ...]] = (
     # What no program can be given is found where the job is read: rules over all words would cost the API server too much.
     Rule(
         GPUJobSpec, "command", "the first word of command, the program, has a control character; take it out", "",
-        lambda value: not value.command or pods.CONTROL.search(value.command[0]) is None,
+        lambda value: not value.command or CONTROL.search(value.command[0]) is None,
     ),
     Rule(
         GPUJobSpec, "command", f"a word of command {pods.NO_NUL}", "", lambda value: not any("\0" in word for word in value.command),
@@ -124,7 +124,7 @@ _OWN: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         GPUJobSpec, "workingDir", "workingDir has a control character; take it out", "",
-        lambda value: value.working_dir is None or pods.CONTROL.search(value.working_dir) is None,
+        lambda value: value.working_dir is None or CONTROL.search(value.working_dir) is None,
     ),
     Rule(
         Resources, "sharedMemory", "resources.sharedMemory counts in resources.memory and is larger; lower it or raise memory",

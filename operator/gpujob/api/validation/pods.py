@@ -20,7 +20,7 @@ from gpujob.api.kinds.pods import (
     Volume,
     VolumeMount,
 )
-from gpujob.api.validation.rule import Rule, keys, one_of, own_keys, relative_path
+from gpujob.api.validation.rule import CONTROL, CONTROL_IN_CEL, Rule, keys, one_of, own_keys, relative_path
 from gpujob.values.vocabulary import REPORT_OPTIMIZER
 
 OPERATORS_VARIABLES: Final = ("GPUJOB_", "PET_")
@@ -55,19 +55,17 @@ def _not_all(value: EnvironmentVariable) -> bool:
     return value.name.upper() != "ROCR_VISIBLE_DEVICES" or value.value not in ("all", "All", "ALL")
 
 
-CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-"""Characters that no name of a program or a folder has."""
-
 NO_NUL: Final = "has the character NUL, which no program can be given; take it out"
 
-_OURS: Final = re.compile("^(/opt|/run)?/gpujob(/|$)")
+_OURS: Final = re.compile("^(/opt|(/var)?/run)?/gpujob(/|$)")
+"""/var/run is a link to /run in most images."""
 
 
 def is_free_path(path: str) -> bool:
     """Whether a volume can be mounted at the path: absolute, written plainly, and not the operator's."""
     # What is not written plainly could name /gpujob all the same: //gpujob, /./gpujob.
     plain = path.startswith("/") and path != "/" and not any(part in f"{path}/" for part in (":", "/../", "/./"))
-    return plain and "//" not in path and not _OURS.match(path)
+    return plain and "//" not in path and CONTROL.search(path) is None and not _OURS.match(path)
 
 
 def free_path(path: str) -> str:
@@ -75,9 +73,14 @@ def free_path(path: str) -> str:
     return (
         f"{path}.startsWith('/') && {path} != '/' && !{path}.contains(':') && !({path} + '/').contains('/../') && "
         f"!{path}.contains('//') && !({path} + '/').contains('/./') && "
-        f"!{path}.matches('{_OURS.pattern}')"
+        f"!{path}.matches('{CONTROL_IN_CEL}|{_OURS.pattern}')"
     )
 
+
+_OF_RUNTIME: Final = re.compile("^([^/]*[.])?nri[.]io/|^io[.]kubernetes[.]cri-o[./]")
+"""https://github.com/containerd/nri/tree/main/plugins/device-injector and CRI-O's allowed annotations: a plugin or a runtime handler
+that an admin installs for some pods gives devices of the node by them.
+"""
 
 _KERNELS: Final = re.compile("^/(proc|sys|dev)(/|$)")
 _SHARED_MEMORY: Final = re.compile("^/dev/shm(/|$)")
@@ -94,7 +97,7 @@ def kernels_path(path: str) -> str:
 
 
 FREE_PATH: Final = (
-    "must be absolute, without a part .. or a colon, written plainly (no //, no /.), "
+    "must be absolute, without a part .. or a colon, written plainly (no //, no /., no control character), "
     "and not below /gpujob, /opt/gpujob or /run/gpujob, which are the operator's"
 )
 
@@ -157,6 +160,12 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     own_keys(PodMetadata, "labels"),
     own_keys(PodMetadata, "annotations"),
+    Rule(
+        PodMetadata, "annotations", "annotations under nri.io/ and io.kubernetes.cri-o tell a node's container runtime which devices "
+        "to give; the device plugin gives the job its GPUs; remove them",
+        f"!has(self.annotations) || self.annotations.all(k, !k.matches('{_OF_RUNTIME.pattern}'))",
+        lambda value: not any(_OF_RUNTIME.search(key) for key in value.annotations),
+    ),
     keys(PodMetadata, "labels", patterns.LABEL_KEY),
     keys(PodMetadata, "annotations", patterns.ANNOTATION_KEY),
     Rule(
@@ -172,8 +181,9 @@ RULES: Final[tuple[Rule, ...]] = (
     relative_path(VolumeMount, "sub_path", "subPath"),
     # A CEL rule takes 2.7 times the API server's budget: patterns.RELATIVE_PATH. The kubelet keeps names that begin with .. for itself.
     Rule(
-        KeyToPath, "path", "path must be a relative path that does not begin with .., without a part ..", "",
-        lambda value: not value.path.startswith(("/", "..")) and ".." not in value.path.split("/"),
+        KeyToPath, "path", "path must be a relative path that does not begin with .., without a part .. or a control character", "",
+        lambda value: not value.path.startswith(("/", "..")) and ".." not in value.path.split("/")
+        and CONTROL.search(value.path) is None,
     ),
     Rule(
         SecurityContext, "runAsNonRoot", "runAsNonRoot is true and runAsUser is 0; remove one of them",

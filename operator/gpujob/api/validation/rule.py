@@ -46,6 +46,11 @@ def one_of(model: type[BaseModel], what: str, optional: tuple[str, ...] = ()) ->
     )  # fmt: skip
 
 
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+"""Characters that no name of a program or a folder has."""
+CONTROL_IN_CEL: Final = CONTROL.pattern.replace("\\", "\\\\")
+"""The same between the quotes of CEL."""
+
 _FOREIGN: Final = re.compile(
     r"^((gpujob[.]dev|([^/]*[.])?kubernetes[.]io|([^/]*[.])?k8s[.]io)/|(job-name|controller-uid)$)"
 )
@@ -74,9 +79,12 @@ def keys(model: type[BaseModel], field: str, form: patterns.Form) -> Rule:
 def relative_path(model: type[BaseModel], attribute: str, field: str) -> Rule:
     """A path below a folder: otherwise the kubelet rejects the pod, long after the job was placed."""
     return Rule(
-        model, field, f"{field} must be a relative path without a part ..",
-        f"!has(self.{field}) || (!self.{field}.startsWith('/') && !('/' + self.{field} + '/').contains('/../'))",
-        lambda value: not (text := getattr(value, attribute) or "").startswith("/") and ".." not in text.split("/"),
+        model, field, f"{field} must be a relative path without a part .. or a control character",
+        f"!has(self.{field}) || (!self.{field}.startsWith('/') && !('/' + self.{field} + '/').contains('/../') && "
+        f"!self.{field}.matches('{CONTROL_IN_CEL}'))",
+        lambda value: not (text := getattr(value, attribute) or "").startswith("/")
+        and ".." not in text.split("/")
+        and CONTROL.search(text) is None,
     )  # fmt: skip
 
 
