@@ -4,8 +4,9 @@ Beside them the properties are tried on random examples for a minute (tests/sear
 fault plans of a seed are played in virtual time (tests/simulation): they use every core and wait for nothing, so they take a minute
 alone and would take five beside the others.
 
-End-to-end tests wait for a control plane most of the time, so other tests run meanwhile. Each part has a cluster of its own.
-Every folder below tests/ belongs to exactly one part. The output ends with what failed, each part's summary and their sum.
+End-to-end tests wait for a control plane most of the time, so several processes of them run, each with a cluster of its own, and other
+tests run meanwhile. tests/balance.py shares their files out by the seconds they took, so any of these files may run in any process.
+Every file of tests belongs to exactly one part. The output ends with what failed, each part's summary and their sum.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.balance import REPORTS, ROOT, measured, shares
 
 SLOWEST = "--durations=25"
 
@@ -37,12 +41,21 @@ class Part:
     """Whether the parts after it begin when it has ended."""
 
 
+def shared(name: str, count: int, files: Iterable[Path]) -> list[Part]:
+    """`count` parts of about the same length, the longest file first in each."""
+    paths = [str(file.relative_to(ROOT)) for file in files]
+    return [Part(f"{name}-{n}", tuple(share)) for n, share in enumerate(shares(paths, count, measured()), 1)]
+
+
+REAL_NODES = sorted((ROOT / "tests/e2e/node").rglob("test_*.py"))
+PRETENDED_NODES = sorted({*(ROOT / "tests/e2e").rglob("test_*.py")} - {*REAL_NODES})
+
 PARTS = (
     Part("plans", (), module="tests.simulation", ahead=True),
+    *shared("nodes", 2, REAL_NODES),
+    *shared("kwok", 3, PRETENDED_NODES),
     # It computes, and the others wait for replies: they come first where both want a core.
     Part("core", ("tests", "--ignore=tests/e2e", "--numprocesses=auto", "--dist=loadgroup"), nice=5),
-    Part("kwok", ("tests/e2e", "--ignore=tests/e2e/node")),
-    Part("nodes", ("tests/e2e/node",)),
     Part("search", ("--seconds=60",), nice=5, module="tests.search"),
 )
 
@@ -76,7 +89,7 @@ def summary(outcomes: Iterable[Outcome], seconds: float) -> list[str]:
             counts["errors" if word == "error" else word] += int(number)
     failures = [line for outcome in outcomes for line in outcome.failures()]
     title = " short test summary of all parts ".center(100, "=")
-    parts = [f"{outcome.name:5} {outcome.last()}" for outcome in outcomes]
+    parts = [f"{outcome.name:7} {outcome.last()}" for outcome in outcomes]
     words = sorted(counts, key=lambda word: (word not in ("failed", "errors"), word))
     total = ", ".join(f"{counts[word]} {word}" for word in words) or "no tests ran"
     minutes, rest = divmod(int(seconds), 60)
@@ -98,9 +111,8 @@ def run(parts: Sequence[Part], more: Sequence[str] = (), *, together: bool = Tru
             process.send_signal(signal.SIGINT)
 
     def start(part: Part) -> tuple[Outcome, threading.Thread]:
-        command = [
-            sys.executable, "-m", part.module, *part.arguments, SLOWEST, "-o", f"cache_dir=.pytest_cache/{part.name}", *more,
-        ]  # fmt: skip
+        kept = ("-o", f"cache_dir=.pytest_cache/{part.name}", f"--junitxml={REPORTS / part.name}.xml")
+        command = [sys.executable, "-m", part.module, *part.arguments, SLOWEST, *kept, *more]
         process = subprocess.Popen(
             ["nice", "-n", str(part.nice), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             errors="replace", env=os.environ | {"COLUMNS": "160"},
@@ -116,7 +128,7 @@ def run(parts: Sequence[Part], more: Sequence[str] = (), *, together: bool = Tru
         for line in process.stdout:
             outcome.lines.append(line.rstrip("\n"))
             with printing:
-                print(f"{outcome.name:5} | {line}", end="", flush=True)
+                print(f"{outcome.name:7} | {line}", end="", flush=True)
         outcome.status = process.wait()
 
     before = signal.signal(signal.SIGTERM, interrupt)

@@ -17,6 +17,7 @@ from tests.e2e.chart import install_chart
 from tests.e2e.cluster import Cluster, down, eventually, pretended_nodes, up
 from tests.e2e.cluster.state import load
 from tests.e2e.operator_process import OperatorProcess, operator_kubeconfig
+from tests.e2e.rights import assert_granted
 from tests.e2e.team import Team, new_team
 
 _numbers = itertools.count(1)
@@ -44,9 +45,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def api(cluster: Cluster) -> Iterator[ApiServer]:
-    """Calls to the API server."""
+    """Calls to the API server; at the end no operator has called what the chart does not grant."""
     server = ApiServer(cluster)
     yield server
+    if cluster.audit_log is not None and cluster.audit_log.exists():
+        assert_granted(server, AuditLog(cluster.audit_log))
     server.close()
 
 

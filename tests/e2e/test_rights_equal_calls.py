@@ -1,12 +1,9 @@
-"""The chart grants what the operator calls, and no more: read from the API server's log of the whole run, so it comes last."""
+"""The chart grants what the operator calls, and no more: read from the API server's log; the rare calls are made here."""
 
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,51 +12,20 @@ from tests.e2e.api_server import JOBS, NODES, SERVICES, ApiServer, AuditLog
 from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet
 from tests.e2e.dra_drivers import A100, NVIDIA, TEMPLATES, WHOLE, Drivers, device
-from tests.e2e.operator_process import NAMESPACE, OperatorProcess, operator_kubeconfig
+from tests.e2e.operator_process import OperatorProcess, operator_kubeconfig
 from tests.e2e.reporter import Reporter, reach
+from tests.e2e.rights import (
+    OF_OPERATOR,
+    OF_PODS,
+    assert_granted,
+    calls,
+    denied_by_own_policies,
+    granted,
+    refusals,
+)
 from tests.e2e.team import Team
 
-# It reads the log of all calls, so they have to be made.
-pytestmark = [pytest.mark.e2e, pytest.mark.last(1)]
-
-OF_OPERATOR = "the-operator-writes-children-only.gpujob-operator.gpujob.dev"
-OF_PODS = "pods-of-children-are-confined.gpujob-operator.gpujob.dev"
-OF_METRICS = {
-    ("create", "authentication.k8s.io", "tokenreviews"), ("create", "authorization.k8s.io", "subjectaccessreviews"),
-}  # fmt: skip
-"""What metrics.authentication of the chart grants besides, as it does in test_metrics_need_a_token."""
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
-Right = tuple[str, str, str]
-
-
-def rights(rules: Iterable[dict[str, Any]]) -> set[Right]:
-    """The (verb, group, resource) of rules."""
-    return {
-        (verb, group, resource)
-        for rule in rules
-        for verb in rule["verbs"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-    }
-
-
-def calls(audit: AuditLog) -> set[Right]:
-    """The (verb, group, resource) of all requests so far."""
-    found: set[Right] = set()
-    for entry in audit.since():
-        target = entry.get("objectRef", {})
-        if "resource" in target:
-            resource = "/".join(filter(None, (target["resource"], target.get("subresource"))))
-            key = (entry["verb"], target.get("apiGroup", ""), resource)
-            found.add(key)
-            if (entry["verb"], entry["responseStatus"]["code"]) == ("patch", 201):
-                # A server-side apply of what is not there yet is authorized as a create too.
-                found.add(("create", *key[1:]))
-    return found
-
-
-DISCOVERY = re.compile(r"/version|/api(/v1)?|/apis(/[^/]+(/[^/]+)?)?|/openapi/v3/apis/gpujob[.]dev/v1alpha1")
-"""Paths that say which groups and kinds there are, and their schemas: everyone may read them, and kopf does at its start."""
+pytestmark = pytest.mark.e2e
 
 
 def test_what_the_chart_grants_is_what_the_operator_calls(
@@ -68,33 +34,23 @@ def test_what_the_chart_grants_is_what_the_operator_calls(
     make_the_rare_calls(hasty, api, fleet, team)
     if ("patch", "gpujob.dev", "gpujobprofiles") not in calls(audit):
         teach_a_profile(fleet, team)
-    role = api.get(f"{RBAC}/clusterroles", "gpujob-operator")["rules"]
-    own = api.get(f"{RBAC}/namespaces/{NAMESPACE}/roles", "gpujob-operator")["rules"]
-    granted = rights(role) | rights(own)
     # The runner's ConfigMap goes a while after the last child that mounts it.
     with contextlib.suppress(TimeoutError):
-        eventually(lambda: granted <= calls(audit), 90, what="all rights used", every=0.5)
-    made = calls(audit)
-    assert (granted - made, made - granted - OF_METRICS) == (set(), set()), "never used, not granted"
-    assert audit.forbidden() == []
-    assert denied_by_own_policies(audit) == []
-    others = {entry["requestURI"].partition("?")[0] for entry in audit.since() if "objectRef" not in entry}
-    assert [path for path in others if not DISCOVERY.fullmatch(path)] == []
+        eventually(lambda: granted(api) <= calls(audit), 90, what="all rights used", every=0.5)
+    assert granted(api) - calls(audit) == set(), "never used"
+    assert_granted(api, audit)
 
 
 def test_a_refusal_by_the_charts_policies_is_seen_in_the_log(
     api: ApiServer, audit: AuditLog, team: Team, tmp_path: Path
 ) -> None:
     stolen = operator_kubeconfig(api, tmp_path / "kubeconfig")
+    mark = audit.now()
     done = api.kubectl("create", "job", "stolen", "--image=none", f"-n{team.namespace}", f"--kubeconfig={stolen}")
     assert OF_OPERATOR in done.stderr or OF_PODS in done.stderr
-    assert len(denied_by_own_policies(audit)) == 1
-
-
-def denied_by_own_policies(audit: AuditLog) -> list[str]:
-    """What the chart's admission policies on the operator's account refused of its calls, in all tests so far."""
-    said = (str(entry["responseStatus"].get("message", "")) for entry in audit.since())
-    return [each for each in said if OF_OPERATOR in each or OF_PODS in each]
+    assert len(refusals(audit.since(mark))) == 1
+    # Of whom the refusal is known: kubectl has the token, and is no operator.
+    assert denied_by_own_policies(audit, mark) == []
 
 
 def make_the_rare_calls(operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.balance import measured, read, shares
 from tests.parts import PARTS, Outcome, Part, run, summary
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -67,9 +68,40 @@ def test_every_test_is_in_one_part() -> None:
 def files(part: Part) -> list[Path]:
     """The files of tests that a part's arguments select."""
     ignored = [REPOSITORY / word.partition("=")[2] for word in part.arguments if word.startswith("--ignore=")]
-    folders = [REPOSITORY / word for word in part.arguments if not word.startswith("-")]
-    paths = [path for folder in folders for path in folder.rglob("test_*.py")]
+    named = [REPOSITORY / word for word in part.arguments if not word.startswith("-")]
+    paths = [path for each in named for path in ([each] if each.is_file() else each.rglob("test_*.py"))]
     return [path for path in paths if not any(path.is_relative_to(each) for each in ignored)]
+
+
+def test_parts_of_one_kind_take_about_as_long_as_each_other() -> None:
+    seconds = measured()
+    for kind in ("kwok", "nodes"):
+        sums = [sum(seconds.get(file, 0) for file in each.arguments) for each in PARTS if each.name.startswith(kind)]
+        assert len(sums) > 1
+        assert max(sums) - min(sums) <= max(seconds.values())
+
+
+def test_the_longest_file_goes_first_and_to_the_list_with_the_fewest_seconds() -> None:
+    seconds = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
+    assert shares("abcde", 2, seconds) == [["e", "b", "a"], ["d", "c"]]
+    assert shares(reversed("abcde"), 2, seconds) == shares("abcde", 2, seconds)
+    assert shares(["a"], 2, seconds) == [["a"], []]
+
+
+def test_a_file_that_is_not_measured_counts_as_the_mean_of_the_others() -> None:
+    assert shares(["new", "long", "short"], 2, {"long": 9, "short": 1}) == [["long"], ["new", "short"]]
+    assert shares(["new", "newer"], 2, {}) == [["new"], ["newer"]]
+
+
+def test_seconds_are_read_of_the_reports_of_a_run(tmp_path: Path) -> None:
+    folder = tmp_path / "tests" / "e2e"
+    folder.mkdir(parents=True)
+    (folder / "test_waits.py").write_text("import time\ndef test_it(): time.sleep(1.1)\ndef test_other(): pass\n")
+    (tmp_path / "tests" / "test_core.py").write_text("def test_it(): pass\n")
+    report = tmp_path / "report.xml"
+    command = [sys.executable, "-m", "pytest", "tests", f"--rootdir={tmp_path}", "-q", f"--junitxml={report}"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert read([report]) == {"tests/e2e/test_waits.py": 2}
 
 
 def test_it_runs_as_a_module() -> None:
@@ -77,4 +109,4 @@ def test_it_runs_as_a_module() -> None:
         [sys.executable, "-m", "tests.parts", "--help"], capture_output=True, text=True, check=False, cwd=REPOSITORY
     )
     assert done.returncode == 0
-    assert "core  | usage:" in done.stdout
+    assert "core    | usage:" in done.stdout
