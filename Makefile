@@ -4,8 +4,8 @@ PYTHON ?= python3
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := .venv/bin/python
 PYTEST := $(RUN) -m pytest
-# Tests that need no cluster run on all cores; a process that has none left takes some of another's.
-SPREAD := --numprocesses auto --dist worksteal
+# Tests that need no cluster run on all cores, whole files in one process, the longest first (tests/conftest.py).
+SPREAD := --numprocesses auto --dist loadfile --no-loadscope-reorder
 CLUSTER := $(RUN) -m tests.e2e.cluster
 CHART := charts/gpujob-operator
 

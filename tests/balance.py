@@ -39,12 +39,12 @@ def shares(files: Iterable[str], count: int, seconds: Mapping[str, int]) -> list
 
 
 def read(reports: Sequence[Path]) -> dict[str, int]:
-    """The seconds of each file of end-to-end tests in reports, setup and teardown included, rounded up."""
+    """The seconds of each file of the repository's tests in reports, setup and teardown included, rounded up."""
     found: defaultdict[str, float] = defaultdict(float)
     for report in reports:
         for case in ElementTree.parse(report).iter("testcase"):
             found[case.attrib["classname"].replace(".", "/") + ".py"] += float(case.attrib["time"])
-    return {file: ceil(found[file]) for file in sorted(found) if file.startswith("tests/e2e/")}
+    return {file: ceil(found[file]) for file in sorted(found) if file.startswith("tests/")}
 
 
 def main() -> int:

@@ -26,6 +26,8 @@ from pathlib import Path
 from tests.balance import REPORTS, ROOT, measured, shares
 
 SLOWEST = "--durations=25"
+BY_FILE = ("--dist=loadfile", "--no-loadscope-reorder")
+"""Whole files go to the processes, in the order in which tests/conftest.py puts them: the longest first."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,10 @@ PARTS = (
     Part("plans", (), module="tests.simulation", ahead=True),
     *shared("nodes", 2, REAL_NODES),
     *shared("kwok", 3, PRETENDED_NODES),
-    # It computes, and the others wait for replies: they come first where both want a core.
-    Part("core", ("tests", "--ignore=tests/e2e", "--numprocesses=auto", "--dist=loadgroup"), nice=5),
+    Part("contract", ("tests/contract", "-m", "e2e")),
+    # It computes, and the others wait for replies: they come first where both want a core. What the tests of a file share, such as
+    # a program that is packed once, is made in one process.
+    Part("core", ("tests", "--ignore=tests/e2e", "-m", "not e2e", "--numprocesses=auto", *BY_FILE), nice=5),
     Part("search", ("--seconds=60",), nice=5, module="tests.search"),
 )
 
@@ -89,7 +93,7 @@ def summary(outcomes: Iterable[Outcome], seconds: float) -> list[str]:
             counts["errors" if word == "error" else word] += int(number)
     failures = [line for outcome in outcomes for line in outcome.failures()]
     title = " short test summary of all parts ".center(100, "=")
-    parts = [f"{outcome.name:7} {outcome.last()}" for outcome in outcomes]
+    parts = [f"{outcome.name:8} {outcome.last()}" for outcome in outcomes]
     words = sorted(counts, key=lambda word: (word not in ("failed", "errors"), word))
     total = ", ".join(f"{counts[word]} {word}" for word in words) or "no tests ran"
     minutes, rest = divmod(int(seconds), 60)
@@ -128,7 +132,7 @@ def run(parts: Sequence[Part], more: Sequence[str] = (), *, together: bool = Tru
         for line in process.stdout:
             outcome.lines.append(line.rstrip("\n"))
             with printing:
-                print(f"{outcome.name:7} | {line}", end="", flush=True)
+                print(f"{outcome.name:8} | {line}", end="", flush=True)
         outcome.status = process.wait()
 
     before = signal.signal(signal.SIGTERM, interrupt)

@@ -24,17 +24,6 @@ from tests.e2e.api_server import ApiServer
 from tests.e2e.chart import let_children_go
 from tests.e2e.cluster import Cluster, down, eventually, up
 
-HERE = Path(__file__).parent
-
-
-# xdist reads the marks in the same hook.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All that ask the API server run in one process, which has the cluster."""
-    for item in items:
-        if item.path.parent == HERE and item.get_closest_marker("e2e"):
-            item.add_marker(pytest.mark.xdist_group("api-server"))
-
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

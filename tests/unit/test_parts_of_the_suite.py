@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
 from tests.balance import measured, read, shares
+from tests.conftest import pytest_collection_modifyitems
 from tests.parts import PARTS, Outcome, Part, run, summary
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -60,15 +64,31 @@ def test_counts_of_all_parts_are_summed() -> None:
 
 
 def test_every_test_is_in_one_part() -> None:
-    found = [file for each in PARTS if each.module == "pytest" for file in files(each)]
+    found = [file for each in PARTS if each.module == "pytest" and each.name != "contract" for file in files(each)]
     assert len(found) == len(set(found))
     assert set(found) == set((REPOSITORY / "tests").rglob("test_*.py"))
 
 
+def test_what_core_leaves_out_is_in_contract() -> None:
+    core, contract = (next(each for each in PARTS if each.name == name) for name in ("core", "contract"))
+    assert marks(core) == "not e2e"
+    assert marks(contract) == "e2e"
+    marked = {
+        file for file in files(core) if re.search(r"^(@pytest|pytestmark.*)[.]mark[.]e2e", file.read_text(), re.M)
+    }
+    assert marked
+    assert marked <= set(files(contract))
+
+
+def marks(part: Part) -> str:
+    """The expression of marks that a part's arguments select."""
+    return part.arguments[part.arguments.index("-m") + 1]
+
+
 def files(part: Part) -> list[Path]:
-    """The files of tests that a part's arguments select."""
+    """The files of tests that a part's arguments name."""
     ignored = [REPOSITORY / word.partition("=")[2] for word in part.arguments if word.startswith("--ignore=")]
-    named = [REPOSITORY / word for word in part.arguments if not word.startswith("-")]
+    named = [REPOSITORY / word for word in part.arguments if word.startswith("tests")]
     paths = [path for each in named for path in ([each] if each.is_file() else each.rglob("test_*.py"))]
     return [path for path in paths if not any(path.is_relative_to(each) for each in ignored)]
 
@@ -97,11 +117,24 @@ def test_seconds_are_read_of_the_reports_of_a_run(tmp_path: Path) -> None:
     folder = tmp_path / "tests" / "e2e"
     folder.mkdir(parents=True)
     (folder / "test_waits.py").write_text("import time\ndef test_it(): time.sleep(1.1)\ndef test_other(): pass\n")
-    (tmp_path / "tests" / "test_core.py").write_text("def test_it(): pass\n")
+    (tmp_path / "test_elsewhere.py").write_text("def test_it(): pass\n")
     report = tmp_path / "report.xml"
-    command = [sys.executable, "-m", "pytest", "tests", f"--rootdir={tmp_path}", "-q", f"--junitxml={report}"]
+    command = [sys.executable, "-m", "pytest", ".", f"--rootdir={tmp_path}", "-q", f"--junitxml={report}"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     assert read([report]) == {"tests/e2e/test_waits.py": 2}
+
+
+def test_several_processes_get_whole_files_and_the_longest_first() -> None:
+    class Worker:
+        workerinput: ClassVar[dict[str, str]] = {}
+
+    seconds = {file: each for file, each in measured().items() if file.startswith("tests/unit/")}
+    shorter, longest = sorted(seconds, key=lambda file: seconds[file])[-2:]
+    assert seconds[longest] > seconds[shorter]
+    items = [SimpleNamespace(nodeid=f"{file}::{name}") for file in ("tests/new.py", shorter, longest) for name in "ab"]
+    pytest_collection_modifyitems(Worker(), items)  # type: ignore[arg-type]
+    wanted = [f"{file}::{name}" for file in (longest, shorter, "tests/new.py") for name in "ab"]
+    assert [item.nodeid for item in items] == wanted
 
 
 def test_it_runs_as_a_module() -> None:
@@ -109,4 +142,4 @@ def test_it_runs_as_a_module() -> None:
         [sys.executable, "-m", "tests.parts", "--help"], capture_output=True, text=True, check=False, cwd=REPOSITORY
     )
     assert done.returncode == 0
-    assert "core    | usage:" in done.stdout
+    assert "core     | usage:" in done.stdout
