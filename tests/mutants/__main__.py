@@ -13,11 +13,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.mutants.changes import Change, changes
 from tests.mutants.coverage_by_test import FOLDER, Record
 from tests.mutants.coverage_by_test import PACKAGE as TRACED
+from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.trial import REPOSITORY, SOURCE, Copy
 
 PACKAGE = SOURCE / "gpujob"
@@ -27,6 +29,9 @@ WHOLE = ("test_fault_plans.py", "test_outages.py", "test_budgets_of_namespaces.p
 ALONE = "(files)"
 """The name of the modules that are in no folder."""
 
+
+MODULES = frozenset(path for path, *_ in EQUIVALENT)
+"""Modules with changes that change nothing."""
 
 Tests = Callable[[Path, int], list[str]]
 """The tests, in pytest's words, that have to notice a fault in a line of a module."""
@@ -60,9 +65,13 @@ def main(words: Sequence[str]) -> int:
     """The exit status: 1 where a folder is below --at-least."""
     options = _options(words)
     began = time.monotonic()
-    drawn = {name: sample(all_of_it, options.samples, f"{options.seed}/{name}")
-             for name, all_of_it in sorted(mutants().items()) if not options.folders or name in options.folders}  # fmt: skip
+    chosen = {
+        name: each for name, each in mutants(options.only).items() if not options.folders or name in options.folders
+    }
+    drawn = {name: sample(each, options.samples, f"{options.seed}/{name}") for name, each in sorted(chosen.items())}
     print(f"{sum(map(len, drawn.values()))} mutants, seed {options.seed}, {options.samples} of each folder", flush=True)
+    own = "the tests of its own room, tests/unit/FOLDER"
+    print(f"each is tried by {own if options.own_tests else 'the tests that run its line'}", flush=True)
     verdicts = []
     for name, each in drawn.items():
         tests = own_tests(name) if options.own_tests else recorded(name).tests
@@ -78,6 +87,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="which mutants are drawn")
     parser.add_argument("--samples", type=int, default=10, help="mutants of each folder")
     parser.add_argument("--folders", nargs="*", default=[], help="folders of gpujob; all without it")
+    parser.add_argument("-k", dest="only", default="", metavar="PART", help="only modules with this part in their path")
     parser.add_argument(
         "--own-tests",
         action="store_true",
@@ -119,14 +129,33 @@ def files_of_tests(folder: str) -> list[Path]:
     return sorted([*near, *(tests / "simulation" / name for name in WHOLE)])
 
 
-def mutants() -> dict[str, list[Mutant]]:
-    """All mutants of each folder."""
+def mutants(only: str = "") -> dict[str, list[Mutant]]:
+    """The mutants of each folder, of modules with `only` in their path: all but those that change nothing (`equivalent`)."""
     found: dict[str, list[Mutant]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).parts
         name = parts[0] if len(parts) > 1 else ALONE
-        found.setdefault(name, []).extend(Mutant(name, path, change) for change in changes(path.read_bytes()))
+        if only in path.as_posix():
+            found.setdefault(name, []).extend(
+                Mutant(name, path, each) for each in changes_of(path) if not _same(path, each)
+            )
     return found
+
+
+@cache
+def changes_of(path: Path) -> list[Change]:
+    """The changes of a module, those that change nothing among them."""
+    return changes(path.read_bytes())
+
+
+def place(path: Path, change: Change) -> tuple[str, str, str, str]:
+    """What names a change in `equivalent`: its module, the text of its line, what is there and what becomes of it."""
+    line = path.read_text().splitlines()[change.line - 1].strip()
+    return path.relative_to(PACKAGE).as_posix(), line, change.before, change.after
+
+
+def _same(path: Path, change: Change) -> bool:
+    return path.relative_to(PACKAGE).as_posix() in MODULES and place(path, change) in EQUIVALENT
 
 
 def sample(mutants: list[Mutant], number: int, seed: str) -> list[Mutant]:

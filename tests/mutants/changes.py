@@ -38,7 +38,8 @@ class Change:
 
 
 def changes(source: bytes) -> list[Change]:
-    """All changes of a module in the order of their places; annotations, decorators, types and text stay as they are."""
+    """All changes of a module in the order of their places; annotations, decorators, types and text stay as they are, and so
+    does `strict` of zip, which like `assert` states what always holds."""
     lines = [0]
     for line in source.splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
@@ -52,6 +53,8 @@ class _Finder:
 
     def of(self, node: ast.AST) -> Iterator[Change]:
         """The changes of a node and of all below it."""
+        if isinstance(node, ast.keyword) and node.arg == "strict":
+            return
         yield from self._own(node)
         for name, value in ast.iter_fields(node):
             if name in _ANNOTATIONS or (isinstance(node, ast.JoinedStr) and name == "values"):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import Mutant, Verdict, files_of_tests, mutants, sample, table
+from tests.mutants.__main__ import PACKAGE, Mutant, Verdict, changes_of, files_of_tests, mutants, place, sample, table
 from tests.mutants.changes import Change, changes
+from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.trial import parts
 
 
@@ -42,6 +43,7 @@ def faults(source: str) -> list[str]:
         ("x = [a for a in b if a]", ["x = [a for a in b if (not (a))]"]),
         ("for a in b:\n    continue", ["for a in b:\n    break"]),
         ("if TYPE_CHECKING:\n    import a", []),
+        ("zip(a, b, strict=True)", []),
     ],
 )
 def test_each_fault_is_one_operator_constant_or_branch(source: str, expected: list[str]) -> None:
@@ -55,6 +57,14 @@ def test_every_fault_of_the_product_can_be_compiled_and_differs() -> None:
         for mutant in sample(each, 40, "compile"):
             source = mutant.path.read_bytes()
             assert ast.dump(ast.parse(mutant.change.apply(source))) != ast.dump(ast.parse(source)), mutant
+
+
+def test_each_change_that_changes_nothing_is_there_and_left_out() -> None:
+    paths = {PACKAGE / path for path, *_ in EQUIVALENT}
+    assert {place(path, change) for path in paths for change in changes_of(path)} >= EQUIVALENT.keys()
+    drawn = {place(mutant.path, mutant.change) for mutant in mutants("schedule/queue.py")["schedule"]}
+    assert drawn
+    assert not drawn & EQUIVALENT.keys()
 
 
 def test_a_seed_draws_the_same_again_and_another_seed_others() -> None:
