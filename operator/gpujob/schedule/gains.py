@@ -35,7 +35,7 @@ def _pool_gained(before: Pool, now: Pool) -> bool:
 def _node_gained(before: PoolNode, now: PoolNode) -> bool:
     if now.free > before.free or now.beside > before.beside or not _within(now.left, before.left):
         return True
-    if (now.links is None) != (before.links is None) or (now.links or 0) > (before.links or 0):
+    if _grew(before.links, now.links):
         return True
     return any(getattr(before, name) != getattr(now, name) for name in SAME)
 
@@ -48,8 +48,11 @@ SAME = (
 
 
 def _within(now: Resources, before: Resources) -> bool:
-    """Whether no resource is more than before; storage is None where a node does not report it."""
-    if (now.storage is None) != (before.storage is None):
-        return False
-    storage = (now.storage or 0) <= (before.storage or 0)
-    return storage and now.millicores <= before.millicores and now.memory <= before.memory and now.pods <= before.pods
+    """Whether no resource is more than before."""
+    less = now.millicores <= before.millicores and now.memory <= before.memory and now.pods <= before.pods
+    return less and not _grew(before.storage, now.storage)
+
+
+def _grew(before: int | None, now: int | None) -> bool:
+    """Whether a figure is more than before, or is known on one side only."""
+    return now is not before if before is None or now is None else now > before

@@ -289,9 +289,10 @@ class _Snapshot:
 
     def put_ahead(self, placings: Iterable[Placing], level: Level) -> None:
         """Jobs of lower priority follow: what these took goes first."""
-        real = [placing for placing in placings if not placing.job.plan_only and placing.choice is not None]
-        took = (_taken(placing, level.priority) for placing in real)
-        self._fleet = self._fleet.led_by([each for each in took if each is not None])
+        real = ((placing.job, placing.choice) for placing in placings if not placing.job.plan_only)
+        # What needs nodes to be added first takes nothing that is there.
+        took = ((job, choice) for job, choice in real if choice is not None and all(choice.nodes))
+        self._fleet = self._fleet.led_by([_taken(job, choice, level.priority) for job, choice in took])
         self._charges.begin(self._fleet.quotas)
         self._unhelped.clear()
 
@@ -315,11 +316,8 @@ class _Snapshot:
         self._choosy = self._choosy or any(pool.ahead for pool in self._fleet.pools)
 
 
-def _taken(placing: Placing, priority: int) -> Ahead | None:
-    """The devices of a placed job; None if nodes must be added for it first."""
-    choice, job = placing.choice, placing.job
-    if choice is None or not all(choice.nodes):
-        return None
+def _taken(job: Waiting, choice: Choice, priority: int) -> Ahead:
+    """The devices of a placed job."""
     gang, resource = choice.candidate.gang, choice.candidate.pool.resource
     on = tuple((name, gang.gpus_per_node) for name in choice.nodes)
     taking = Taking(resource, on, choice.needs + choice.candidate.pool.overhead, linked=gang.nodes > 1)

@@ -63,6 +63,14 @@ def test_a_cycle_that_placed_a_job_needs_a_whole_one() -> None:
     assert retried(cycle(SHORT, job("a"), job("b", 4)), SHORT) == [False]
 
 
+def test_a_cycle_that_reserved_something_needs_a_whole_one() -> None:
+    known = fleet(node("n", H100), pod("p", "n", {"nvidia.com/gpu": 4}),
+                  {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9},
+                  catalog=ANY_IMAGES)  # fmt: skip
+    first, low = job("a", priorityClassName="high"), job("b", 4)
+    assert retried(cycle(known, first, low), known) == [False]
+
+
 def test_a_plan_that_has_a_place_takes_nothing_and_needs_no_whole_cycle() -> None:
     assert retried(cycle(SHORT, job("a"), job("b", 4, plan_only=True)), SHORT) == [True, True]
 
