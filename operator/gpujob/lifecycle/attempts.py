@@ -15,6 +15,7 @@ from gpujob.status.attempts.cost import dollars
 from gpujob.status.attempts.spending import gpus_of
 from gpujob.status.attempts.waits import read_time, within
 from gpujob.status.job import job_status
+from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.names import attempt_in
 from gpujob.values.quantity import exact_dollars
@@ -179,7 +180,7 @@ def end_attempt(job: JobRecord, child: ChildRecord, ending: Ending, now: str, st
     job = _as_begun(job, child, within(started, child.created, until))
     status = job_status.without_child(job, ending.state, ending.updates, ending.reason, now)
     status = job_status.with_cost(job, status, until) | {"attempt": child.attempt} | dict(ending.members)
-    why = ending.message or next((update.message for update in ending.updates), "")
+    why = ending.message or next((each.message for each in ending.updates if isinstance(each, ConditionUpdate)), "")
     return with_entry(job, child, job_status.without_blanks(status), (ending.reason.value, ending.blame, why), until)
 
 

@@ -11,7 +11,7 @@ from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle.failures.failure import Failure
 from gpujob.status.attempts.waits import with_pool_away
 from gpujob.status.job import conditions
-from gpujob.status.job.conditions import ConditionUpdate
+from gpujob.status.job.conditions import Update
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.finding import counted, listed
@@ -23,7 +23,7 @@ class Ending:
     """The state and reason that follow, their conditions, and further members of the status."""
 
     reason: Reason
-    updates: tuple[ConditionUpdate, ...]
+    updates: tuple[Update, ...]
     state: State = State.QUEUED
     members: Mapping[str, Any] = field(default_factory=dict)
     blame: str = ""

@@ -259,7 +259,6 @@ class Reason(StrEnum):
         "resume the child Job, or set spec.suspend to give the GPUs back")
     ENDED = ("Ended", "the job ended", "none")
     SUCCEEDED = ("Succeeded", "every pod ended well", "none")
-    NOT_ENDED = ("NotEnded", "the job has not ended", "none")
     POD_FAILED = ("PodFailed", "a pod ended badly", "the sentence names pod, exit code and the end of its log")
     IMAGE_NOT_PULLED = ("ImageNotPulled", "the image of a pod was not pulled within five minutes",
         "a correct image or pull secret where the registry refuses it; else check the registry, the job is tried on another node")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gpujob.status.observe.child import Observation
@@ -24,11 +24,13 @@ class ConditionUpdate:
     """None: unknown."""
     reason: Reason
     message: str
-    quiet: bool = False
-    """Nothing to report yet: the status has no condition of this type, whatever was there before."""
 
 
-def of_child(seen: Observation, placed: str) -> tuple[ConditionUpdate, ...]:
+Update = ConditionUpdate | ConditionType
+"""A type alone: there is nothing to report of it, and the status has no such condition, whatever was there before."""
+
+
+def of_child(seen: Observation, placed: str) -> tuple[Update, ...]:
     """The conditions of a job with a child; `placed` is the sentence of its decision.
 
     Aspects that have not happened yet have no condition: the state shows it, and every byte of a status is written with every
@@ -40,20 +42,18 @@ def of_child(seen: Observation, placed: str) -> tuple[ConditionUpdate, ...]:
     told = (Reason.WAITING_FOR_DEVICES, Reason.UNSCHEDULABLE, Reason.CHILD_SUSPENDED)
     not_started = seen.reason if seen.reason in told else Reason.NOT_STARTED
     running_reason = seen.reason if runs else Reason.ENDED if ended else not_started
+    running = ConditionUpdate(ConditionType.RUNNING, runs, running_reason, seen.message)
+    complete = ConditionUpdate(ConditionType.COMPLETE, True, Reason.SUCCEEDED, seen.message)
     return (
         ConditionUpdate(ConditionType.PLACED, True, Reason.PLACED, placed),
-        ConditionUpdate(ConditionType.RUNNING, runs, running_reason, seen.message, quiet=_only_placed(seen)),
-        ConditionUpdate(
-            ConditionType.COMPLETE, done, Reason.SUCCEEDED if done else _not_ended(failed), seen.message, not done
-        ),
-        ConditionUpdate(
-            ConditionType.FAILED, failed, seen.reason if failed else _not_ended(done), seen.message, not failed
-        ),
-        replace(_not_suspended(), quiet=True),
+        ConditionType.RUNNING if _only_placed(seen) else running,
+        complete if done else ConditionType.COMPLETE,
+        ConditionUpdate(ConditionType.FAILED, True, seen.reason, seen.message) if failed else ConditionType.FAILED,
+        ConditionType.SUSPENDED,
     )
 
 
-def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first: bool) -> tuple[ConditionUpdate, ...]:
+def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first: bool) -> tuple[Update, ...]:
     """The preflight's result, once there is one; `first`: the first result for this child.
 
     A passed preflight is written with the state that it allows, never by a write of its own.
@@ -65,7 +65,7 @@ def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first
         message = f"{SENTENCES[Reason.NO_INTERPRETER]({})}; attempt {child.attempt} runs without a preflight"
         check = Check(True, None, Reason.NO_INTERPRETER, message)
     elif check is None and first:
-        return (ConditionUpdate(ConditionType.PREFLIGHT_PASSED, None, Reason.PREFLIGHT_PENDING, NOT_RUN, quiet=True),)
+        return (ConditionType.PREFLIGHT_PASSED,)
     elif check is not None and check.passed and seen.state in (State.PLACED, State.STARTING) and not seen.stuck:
         check = None
     return (
@@ -86,7 +86,7 @@ def preflight_anew(held: Iterable[Mapping[str, Any]]) -> tuple[ConditionUpdate, 
     return (ConditionUpdate(ConditionType.PREFLIGHT_PASSED, None, Reason.PREFLIGHT_PENDING, NOT_RUN),)
 
 
-def of_recheck(message: str) -> tuple[ConditionUpdate, ...]:
+def of_recheck(message: str) -> tuple[Update, ...]:
     """The conditions of a job whose image cannot run the preflight: the next attempt runs without."""
     return (
         *of_refusal(Reason.NO_INTERPRETER, f"{message}; a new attempt runs without a preflight"),
@@ -94,7 +94,7 @@ def of_recheck(message: str) -> tuple[ConditionUpdate, ...]:
     )
 
 
-def of_refusal(reason: Reason, message: str) -> tuple[ConditionUpdate, ...]:
+def of_refusal(reason: Reason, message: str) -> tuple[Update, ...]:
     """The conditions of a job that waits for a placement."""
     return (
         ConditionUpdate(ConditionType.PLACED, False, reason, message),
@@ -103,7 +103,7 @@ def of_refusal(reason: Reason, message: str) -> tuple[ConditionUpdate, ...]:
     )
 
 
-def of_plan(message: str, stopped: int | None = None) -> tuple[ConditionUpdate, ...]:
+def of_plan(message: str, stopped: int | None = None) -> tuple[Update, ...]:
     """The conditions of a suspended job: a plan only; `stopped` is the previous attempt."""
     now = f"attempt {stopped} was stopped and nothing new is created" if stopped else "nothing is created"
     return (
@@ -113,7 +113,7 @@ def of_plan(message: str, stopped: int | None = None) -> tuple[ConditionUpdate, 
     )
 
 
-def of_budget(message: str) -> tuple[ConditionUpdate, ...]:
+def of_budget(message: str) -> tuple[Update, ...]:
     """The conditions of a job that has spent its budget: suspended, though spec.suspend is not set."""
     return (
         ConditionUpdate(ConditionType.PLACED, False, Reason.BUDGET_EXCEEDED, message),
@@ -122,32 +122,27 @@ def of_budget(message: str) -> tuple[ConditionUpdate, ...]:
     )
 
 
-def of_loss(reason: Reason, message: str) -> tuple[ConditionUpdate, ...]:
+def of_loss(reason: Reason, message: str) -> tuple[Update, ...]:
     """The conditions of a job that ends without an end of its child."""
     return (
         ConditionUpdate(ConditionType.RUNNING, False, Reason.ENDED, message),
-        ConditionUpdate(ConditionType.COMPLETE, False, reason, message, quiet=True),
+        ConditionType.COMPLETE,
         ConditionUpdate(ConditionType.FAILED, True, reason, message),
-        replace(_not_suspended(), quiet=True),
+        ConditionType.SUSPENDED,
     )
 
 
-def without_stall() -> ConditionUpdate:
-    """What does not run does not stand still: the condition goes."""
-    return ConditionUpdate(ConditionType.STALLED, False, Reason.ENDED, "nothing runs", quiet=True)
-
-
 def merged(
-    held: Sequence[Mapping[str, Any]], updates: Iterable[ConditionUpdate], generation: int, now: str
+    held: Sequence[Mapping[str, Any]], updates: Iterable[Update], generation: int, now: str
 ) -> list[dict[str, Any]]:
     """The condition list after `updates`: stored ones of other types stay, times change with the status only."""
     by_type = {str(c.get("type")): dict(c) for c in held if isinstance(c, Mapping)}
     for update in updates:
+        if isinstance(update, ConditionType):
+            by_type.pop(update, None)
+            continue
         status = "Unknown" if update.holds is None else str(update.holds)
         before = by_type.get(update.type)
-        if update.quiet:
-            by_type.pop(update.type, None)
-            continue
         since = before.get("lastTransitionTime", now) if before and before.get("status") == status else now
         by_type[update.type] = {
             "type": update.type.value,
@@ -160,13 +155,9 @@ def merged(
     return [by_type[key] for key in sorted(by_type)]
 
 
-def _nothing_runs() -> tuple[ConditionUpdate, ...]:
-    why = "the job is not placed"
-    return (
-        ConditionUpdate(ConditionType.RUNNING, False, Reason.NOT_STARTED, why),
-        ConditionUpdate(ConditionType.COMPLETE, False, Reason.NOT_ENDED, why, quiet=True),
-        ConditionUpdate(ConditionType.FAILED, False, Reason.NOT_ENDED, why, quiet=True),
-    )
+def _nothing_runs() -> tuple[Update, ...]:
+    running = ConditionUpdate(ConditionType.RUNNING, False, Reason.NOT_STARTED, "the job is not placed")
+    return running, ConditionType.COMPLETE, ConditionType.FAILED
 
 
 def _only_placed(seen: Observation) -> bool:
@@ -177,7 +168,3 @@ def _only_placed(seen: Observation) -> bool:
 def _not_suspended() -> ConditionUpdate:
     """For a job without a child the time of its resumption counts as long as it waits."""
     return ConditionUpdate(ConditionType.SUSPENDED, False, Reason.NOT_SUSPENDED, "spec.suspend is not set")
-
-
-def _not_ended(otherwise: bool) -> Reason:
-    return Reason.ENDED if otherwise else Reason.NOT_ENDED

@@ -11,7 +11,7 @@ from gpujob.status.attempts import cost, probe_runs, progress
 from gpujob.status.attempts.waits import read_time, within
 from gpujob.status.job import conditions
 from gpujob.status.job import telemetry as reading
-from gpujob.status.job.conditions import ConditionUpdate
+from gpujob.status.job.conditions import ConditionUpdate, Update
 from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.observe.child import Observation, with_other_price
 from gpujob.status.records.objects import ChildRecord, JobRecord
@@ -186,7 +186,7 @@ def expired(
     job: JobRecord, status: Mapping[str, Any], reason: Reason, message: str, child_name: str, now: str
 ) -> dict[str, Any]:
     """The last status of a job that reached a limit: `status` with its end. It names the last attempt's child, which has to go."""
-    updates = (*conditions.of_loss(reason, message), conditions.without_stall())
+    updates = (*conditions.of_loss(reason, message), ConditionType.STALLED)
     ended = dict(status) | {
         "state": State.FAILED.value,
         "observedGeneration": job.generation,
@@ -228,9 +228,7 @@ def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, A
     return without_blanks(status)
 
 
-def without_child(
-    job: JobRecord, state: State, updates: Iterable[ConditionUpdate], reason: Reason, now: str
-) -> dict[str, Any]:
+def without_child(job: JobRecord, state: State, updates: Iterable[Update], reason: Reason, now: str) -> dict[str, Any]:
     """The status of a job without a running attempt: figures of the last attempt are removed."""
     before = conditions.preflight_anew(job.status.get("conditions") or ())
     return _status(job, state, (*before, *updates, *reading.anew(job.status)), reason, now)
@@ -245,12 +243,10 @@ def with_cost(job: JobRecord, status: dict[str, Any], now: str) -> dict[str, Any
     return status
 
 
-def _status(
-    job: JobRecord, state: State, updates: Iterable[ConditionUpdate], reason: Reason, now: str
-) -> dict[str, Any]:
+def _status(job: JobRecord, state: State, updates: Iterable[Update], reason: Reason, now: str) -> dict[str, Any]:
     """The common part of every status; cost and checkpoint outlive their attempt."""
     if state is not State.RUNNING:
-        updates = (*updates, conditions.without_stall())
+        updates = (*updates, ConditionType.STALLED)
     return {
         "state": state.value,
         "observedGeneration": job.generation,
