@@ -223,8 +223,8 @@ def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, A
     status |= {key: job.status.get(key) for key in kept} | {"completionTime": now}
     if (started := job.status.get("startTime")) and (until := read_time(now)):
         status["cost"] = cost.cost(job.status, table(job.status, "placement"), str(started), until)
-    status["display"] |= {"accelerator": (job.status.get("display") or {}).get("accelerator")}
-    status["display"] |= progress.display(status)
+    shown = {"accelerator": table(job.status, "display").get("accelerator")}
+    status["display"] |= without_blanks(shown) | progress.display(status)
     return without_blanks(status)
 
 
