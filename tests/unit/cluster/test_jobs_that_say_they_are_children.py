@@ -11,9 +11,9 @@ from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.fleet.assembly.quotas_reserved import quotas_reserved
-from gpujob.fleet.assembly.usage import PodReservation
+from gpujob.fleet.assembly.usage import PodReservation, reservations_of
 from gpujob.fleet.kubernetes.objects import Resources
-from gpujob.fleet.policy.resource_quota import quotas_of, read_quota
+from gpujob.fleet.policy.resource_quota import objects_of, quotas_of, read_quota
 from gpujob.status.attempts.ownership import is_child, is_stray
 from gpujob.status.records.read_objects import read_child, read_job, read_pod_record
 from gpujob.values.names import child_name
@@ -159,6 +159,38 @@ def test_a_pod_of_another_namespace_keeps_no_promise_of_a_quota(namespace: str, 
     there = read_pod_record(pod("c", namespace=namespace)).use
     after = quotas_reserved(quotas_of([("team", quota)]), [reservation], [there], {})
     assert after["team"][0].left["requests.nvidia.com/gpu"] == left
+
+
+@pytest.mark.parametrize("name", ["count/jobs.batch", "services", "count/services"])
+def test_a_job_whose_pods_are_to_come_was_counted(name: str) -> None:
+    """The child exists, and its quota says so; of its two pods none is there yet."""
+    raw = {"metadata": {"name": "q"}, "status": {"hard": {name: "3", "pods": "9"}, "used": {name: "1", "pods": "0"}}}
+    gang = reservations_of("u", 1, "team", ("n1", "n2"), "p", "nvidia.com/gpu", 8, Resources(), [("rdma/hca", 1)])
+    (after,) = quotas_reserved(quotas_of([("team", read_quota(raw))]), gang, [], {})["team"]
+    assert (after.left[name], after.left["pods"]) == (2, 7)
+
+
+@pytest.mark.parametrize(("pods", "services"), [(1, 0), (3, 1)])
+def test_a_gang_whose_child_is_not_made_yet_takes_its_objects_once(pods: int, services: int) -> None:
+    hard = {"count/jobs.batch": "3", "count/services": "3", "pods": "9", "requests.rdma/hca": "9"}
+    quota = read_quota({"metadata": {"name": "q"}, "status": {"hard": hard, "used": {}}})
+    nodes = tuple(f"n{number}" for number in range(pods))
+    gang = reservations_of(
+        "u",
+        1,
+        "team",
+        nodes,
+        "p",
+        "nvidia.com/gpu",
+        8,
+        Resources(),
+        [("rdma/hca", 1)],
+        objects=objects_of(pods).items(),
+    )
+    (after,) = quotas_reserved(quotas_of([("team", quota)]), gang, [], {})["team"]
+    assert dict(after.left) == {
+        "count/jobs.batch": 2, "count/services": 3 - services, "pods": 9 - pods, "requests.rdma/hca": 9 - pods,
+    }  # fmt: skip
 
 
 def book_of(job: Any, *children: Any) -> ClusterIndex:

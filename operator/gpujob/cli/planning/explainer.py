@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpujob.cli.planning.attempts import attempts_of
 from gpujob.cli.planning.competing_jobs import rivals_in
 from gpujob.cli.planning.holders import Holdings
+from gpujob.cli.planning.object_quota import gpujobs_in, with_object_quotas
 from gpujob.cli.planning.planner import Plan, document, informed, profiles_of, with_holders
 from gpujob.lifecycle.timings import Timings
 from gpujob.placement.report.why_not import best_losers, why_not
@@ -104,6 +105,8 @@ def explain_job(
             if waits.read_time(created) is not None:
                 left = waits.hold_left(created, status, now, Timings().hold)
                 own = replace(own, reserves_until=now + timedelta(seconds=left))
+    if not named:
+        (own,), fleet = with_object_quotas([own], fleet, gpujobs_in(documents))
     before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
     cycle = SchedulingCycle(known, all_reasons=True)
     placings = [placing for placing in cycle.run([own, *before], fleet, now or ALWAYS) if placing is not None]

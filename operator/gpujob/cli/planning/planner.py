@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from gpujob.cli.planning import holders
+from gpujob.cli.planning import holders, object_quota
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.report.summary import best_per_pool
 from gpujob.placement.report.why_not import best_losers
@@ -94,11 +94,12 @@ def plan_jobs(
     arriving: tuple[Arriving, ...] = (),
     rivals: Callable[[Sequence[Waiting]], Iterable[Waiting]] = lambda asked: (),
     holdings: Holdings | None = None,
+    existing: Collection[object_quota.Name] = (),
 ) -> list[Plan]:
     """A plan for each job, in their order; they are placed by priority, and suspended ones use nothing.
 
     `arriving` are new nodes with pending devices, `rivals` the cluster's own jobs that go before these, `holdings` what
-    its pods hold.
+    its pods hold, `existing` its GPUJobs by namespace and name.
     """
     numbered = {f"{number:08d}": job for number, job in enumerate(jobs)}
     asked = [
@@ -113,6 +114,7 @@ def plan_jobs(
         )
         for uid, job in numbered.items()
     ]
+    asked, fleet = object_quota.with_object_quotas(asked, fleet, existing)
     waiting = [*asked, *rivals(asked)]
     placings = list(place_all(waiting, fleet, catalog, now=holdings.now if holdings else ALWAYS))
     positions = {placing.job.uid: index for index, placing in enumerate(placings)}

@@ -295,7 +295,7 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], Catalog]:
     """The plans of a manifest's jobs, the RuntimeClasses of the cluster, and the catalog of the installation."""
     from gpujob.cli.input import sources
     from gpujob.cli.input.site import catalog_for, note_prices_of_nothing
-    from gpujob.cli.planning import planner
+    from gpujob.cli.planning import object_quota, planner
     from gpujob.cli.planning.competing_jobs import rivals_in
     from gpujob.cli.planning.holders import Holdings
     from gpujob.fleet.sources.cluster_file import fleet_of
@@ -321,7 +321,8 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], Catalog]:
         return rivals_in(documents, asked, fleet, profiles, now)
 
     held = Holdings(objects, documents, now)
-    plans = planner.plan_jobs(jobs, fleet, known, profiles, arriving, rivals, held)
+    existing = object_quota.gpujobs_in(documents)
+    plans = planner.plan_jobs(jobs, fleet, known, profiles, arriving, rivals, held, existing)
     return plans, fleet.runtime_classes, known
 
 

@@ -20,6 +20,7 @@ from gpujob.cluster.queue.prepared_jobs import PreparedJobs
 from gpujob.cluster.queue.time_slice import TimeSlice
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.assembly.usage import reservations_of
+from gpujob.fleet.policy.resource_quota import objects_of
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle.attempts import next_attempt
@@ -191,4 +192,5 @@ class SchedulingRound:
                 choice.needs,
                 pool.fabric.resources if pool.fabric and len(choice.nodes) > 1 else (),
                 decision.demand.priority_class,
+                objects_of(len(choice.nodes)).items(),
             )

@@ -9,7 +9,7 @@ from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Pod
 from gpujob.fleet.kubernetes.priority_classes import Priorities, class_of
 from gpujob.fleet.policy.quota_scopes import PodTraits
-from gpujob.fleet.policy.resource_quota import Quotas, counted_as, quotas_after, taken_by
+from gpujob.fleet.policy.resource_quota import Quotas, counted_as, quotas_after, taken_by_pods
 
 
 def quotas_reserved(
@@ -22,7 +22,9 @@ def quotas_reserved(
         if there[reservation.namespace, reservation.job_uid, reservation.attempt] > 0:
             there[reservation.namespace, reservation.job_uid, reservation.attempt] -= 1
         else:
-            needs = taken_by((counted_as(reservation.resource),), reservation.gpus, reservation.needs, 1)
+            counted, others = (counted_as(reservation.resource),), dict(reservation.others)
+            needs = taken_by_pods(counted, reservation.gpus, reservation.needs, 1, others=others)
+            needs |= dict(reservation.objects)
             traits = PodTraits(class_of(reservation.priority_class, priorities), reservation.resource == HOST_DEVICES)
             quotas = quotas_after(quotas, reservation.namespace, needs, traits)
     return quotas

@@ -30,6 +30,8 @@ class PodReservation:
     """Devices of the pool's fabric."""
     priority_class: str | None = None
     """The PriorityClass that the pod names."""
+    objects: tuple[tuple[str, int], ...] = ()
+    """Objects of its gang that do not exist yet, by their name in quotas; those of a gang are at its first pod."""
 
     @property
     def key(self) -> tuple[str, int, str, int]:
@@ -56,8 +58,10 @@ def reservations_of(
     needs: Resources,
     others: Iterable[tuple[str, int]] = (),
     priority_class: str | None = None,
+    objects: Iterable[tuple[str, int]] = (),
 ) -> tuple[PodReservation, ...]:
-    """A reservation for each pod of a gang; nodes without names are any nodes of the pool."""
+    """A reservation for each pod of a gang; nodes without names are any nodes of the pool; `objects` do not exist yet."""
+    once = tuple(objects)
     return tuple(
         PodReservation(
             job_uid,
@@ -71,6 +75,7 @@ def reservations_of(
             0 if node else index,
             tuple(others),
             priority_class,
+            () if index else once,
         )
         for index, node in enumerate(nodes)
     )

@@ -16,11 +16,14 @@ from gpujob.values.errors import BadQuantity
 from gpujob.values.finding import Cores, Finding, Need, Size
 from gpujob.values.quantity import parse_bytes, parse_millicores
 from gpujob.values.untrusted import one_line, table
-from gpujob.values.vocabulary import Reason
+from gpujob.values.vocabulary import GROUP, Reason
+
+OF_GPUJOBS: Final = f"count/gpujobs.{GROUP}"
+"""A quota's name for the number of GPUJob objects."""
 
 OF_OTHER_OBJECTS: Final = (
-    *("count/jobs.batch", "services", ".deviceclass.resource.k8s.io/devices", "resource.k8s.io", "configmaps"),
-    *("requests.storage", "persistentvolumeclaims"),
+    *("count/jobs.batch", OF_GPUJOBS, "services", ".deviceclass.resource.k8s.io/devices", "resource.k8s.io"),
+    *("configmaps", "requests.storage", "persistentvolumeclaims"),
 )
 """Suffixes of resource names that no pod uses; a quota with scopes counts pods only."""
 
@@ -100,8 +103,25 @@ def taken_by(
     claims: Claims = (),
     others: Mapping[str, int] = NOTHING,
 ) -> dict[str, int]:
-    """What a gang uses of a quota: its GPUs under each of the names in `counted`, other devices of each pod, and the volume claims
-    of each pod; requests of its pods equal their limits.
+    """What a gang uses of a quota: what its pods use, its Job, and the Service by which several pods find each other."""
+    return taken_by_pods(counted, gpus, needs, pods, claims, others) | objects_of(pods)
+
+
+def objects_of(pods: int) -> dict[str, int]:
+    """The objects of a gang of this many pods besides them, by their names in quotas."""
+    return {**dict.fromkeys(("services", "count/services"), int(pods > 1)), "count/jobs.batch": 1}
+
+
+def taken_by_pods(
+    counted: Iterable[str],
+    gpus: int,
+    needs: Resources,
+    pods: int,
+    claims: Claims = (),
+    others: Mapping[str, int] = NOTHING,
+) -> dict[str, int]:
+    """What pods use of a quota: their GPUs under each of the names in `counted`, other devices of each pod, and the volume claims
+    of each pod; their requests equal their limits.
     """
     each = {
         **dict.fromkeys(counted, gpus),
@@ -116,9 +136,7 @@ def taken_by(
     }
     if any(name.endswith(OF_CLASS) for name in each):
         each["count/resourceclaims.resource.k8s.io"] = 1
-    # The pods of a gang find each other by a Service.
-    once = dict.fromkeys(("services", "count/services"), int(pods > 1)) | {"count/jobs.batch": 1}
-    return {key: amount * pods for key, amount in each.items()} | once
+    return {key: amount * pods for key, amount in each.items()}
 
 
 def _of_claims(claims: Claims) -> dict[str, int]:
@@ -200,6 +218,8 @@ def _short(quota: Quota, name: str, needed: int) -> Finding:
     show = _shown(name)
     asked = Need if show is Size else show
     sentence = "ResourceQuota {}: {} needs {}, {} left of {}"
+    if name == OF_GPUJOBS:
+        sentence += ", so the API server refuses the GPUJob"
     numbers = (quota.name, name, asked(needed), show(max(quota.left[name], 0)), show(quota.hard[name]))
     return Finding(Reason.QUOTA_EXCEEDED, sentence, numbers)
 

@@ -38,6 +38,8 @@ class Allowance:
             return _NOTHING
         demand = self._demand
         taken = pool.taken(demand.gpus_per_node, needs, demand.nodes, demand.new_claims)
+        if demand.refused_as_object:
+            taken[resource_quota.OF_GPUJOBS] = 1
         found, never = resource_quota.shortages(self._of(pool), taken)
         return tuple(self._with_minimum(finding, needs) for finding in found), never
 

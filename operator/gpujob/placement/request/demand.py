@@ -126,6 +126,8 @@ class Demand:
     """Whether its pods have a container that copies code and requests no devices."""
     namespace: str = ""
     """The job's namespace if it matters; otherwise empty, so that equal jobs of many namespaces are one demand."""
+    refused_as_object: bool = False
+    """Whether its GPUJob does not exist yet and a quota of GPUJobs leaves none for it; set for jobs of a manifest."""
     ends_before: int | None = None
     """A beginning of announced maintenance, in seconds since 1970, by which the job has ended; `undisturbed` sets it."""
     wait_seconds: int = 0
