@@ -328,11 +328,30 @@ def test_at_an_equal_price_an_unknown_speed_comes_last() -> None:
     assert summary.behind(summary.best_per_pool(found)[1], found) == "same price, no speed is known"
 
 
-def test_what_is_equal_but_for_its_name_gets_no_clause() -> None:
-    nodes = [node(name, L4, price="1", labels={"pool": name}) for name in ("z", "a")]
-    found = decided(*(gpupool(name, {"pool": name}) for name in "za"), *nodes, objective="Cost")
+@pytest.mark.parametrize(("objective", "price", "said"), [
+    ("Cost", "1", "a is cheapest of 3 pools with room at $1.00 an hour, the first by name of 2 that rank equally"),
+    ("Value", "1", "a is best value and cheapest of 3 pools with room at $1.00 an hour, the first by name of 2 that rank equally"),
+    ("Speed", "1", "a is fastest of 3 pools with room at $1.00 an hour, the first by name of 2 that rank equally"),
+    ("Value", None, "a is fastest of 3 pools with room, the first by name of 2 that rank equally, of which none has a known price; "
+     "set one in a GPUPool"),
+])  # fmt: skip
+def test_a_tie_that_the_name_decides_is_said(objective: str, price: str | None, said: str) -> None:
+    device = L4 if price else MI210
+    nodes = [node(name, device, price=price, labels={"pool": name}) for name in ("z", "a")]
+    worse = node("m", device, price=price and "2", labels={"pool": "m"}, taints=["a:PreferNoSchedule"])
+    found = decided(*(gpupool(name, {"pool": name}) for name in "zam"), *nodes, worse, objective=objective)
+    assert summary.summary(found) == said
+    third, last = summary.best_per_pool(found)[1:]
+    assert (third.pool.name, summary.behind(third, found)) == ("z", "ranks equally, later by name")
+    assert (last.pool.name, summary.behind(last, found)) != ("m", "ranks equally, later by name")
+
+
+def test_a_pool_that_something_else_puts_behind_is_not_called_equal() -> None:
+    """A gang of another size, a price and a warning decide before the name."""
+    one, two = node("a", L4, price="1", labels={"pool": "a"}), node("z", L4, price="1.01", labels={"pool": "z"})
+    found = decided(*(gpupool(name, {"pool": name}) for name in "za"), one, two, objective="Cost")
     assert summary.summary(found) == "a is cheapest of 2 pools with room at $1.00 an hour"
-    assert summary.behind(summary.best_per_pool(found)[1], found) == ""
+    assert summary.behind(summary.best_per_pool(found)[1], found) == "costs $0.01 an hour more"
 
 
 def test_a_gang_that_pays_the_same_for_more_speed_wins() -> None:

@@ -22,6 +22,7 @@ from gpujob.placement.report.passed_over import (
 from gpujob.placement.scoring.candidate import Candidate, Decision, speed_text
 from gpujob.placement.scoring.score import (
     aim_of,
+    is_tied,
     objective_used,
     rank_of,
     telling,
@@ -35,6 +36,8 @@ from gpujob.values.untrusted import one_line
 from gpujob.values.vocabulary import FIXABLE_REASONS, Objective, Outcome, Reason, Verdict
 
 NONE_PRICED: Final = ", of which none has a known price; set one in a GPUPool"
+
+BY_NAME: Final = "the first by name"
 
 SENTENCE_LENGTH: Final = 512
 """The most characters of a sentence with further clauses."""
@@ -159,7 +162,15 @@ def _placed(decision: Decision) -> str:
         why = f"{why}, {chosen.speed.measured}"
     of_no_price = f"; {unpriced} of them {'has' if unpriced == 1 else 'have'} no known price" if unpriced else ""
     said = f"{chosen.pool.name} is {rank.format(len(fitting))}{price}"
-    return _with_clauses(said, why, of_others, added, unprobed, of_no_price)
+    by_name = "" if rank.startswith(BY_NAME) else _by_name(decision, chosen, fitting)
+    return _with_clauses(said, by_name, why, of_others, added, unprobed, of_no_price)
+
+
+def _by_name(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -> str:
+    """The clause that only the name puts the chosen candidate before others; empty if something else does."""
+    objective = objective_used(decision.demand.objective, fitting)
+    equal = sum(is_tied(chosen, each, objective, decision.demand) for each in fitting)
+    return f", {BY_NAME} of {equal} that rank equally" if equal > 1 else ""
 
 
 def _with_clauses(said: str, *clauses: str) -> str:
@@ -225,7 +236,7 @@ def _without_price(chosen: Candidate, fitting: Sequence[Candidate], objective: O
     sizes = {_size(each) for each in fitting}
     if _size(chosen) > min(sizes):
         return "the one with the fewest warnings"
-    return "smallest" if len(sizes) > 1 else "the first by name"
+    return "smallest" if len(sizes) > 1 else BY_NAME
 
 
 def _by_speed(candidate: Candidate, objective: Objective) -> bool:
@@ -281,6 +292,8 @@ def behind(candidate: Candidate, decision: Decision) -> str:
     if worse_off or candidate in passed_over(best_per_pool(decision), chosen, decision.demand.objective):
         return warning_against(candidate, chosen)
     objective = objective_used(decision.demand.objective, [c for c in decision.candidates if has_room_as(chosen, c)])
+    if is_tied(candidate, chosen, objective, decision.demand):
+        return "ranks equally, later by name"
     if objective is Objective.SPEED:
         return _ratio("takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
     if chosen.price_per_hour is None:

@@ -334,6 +334,16 @@ def ties_of(pool: Pool, gang: Gang, doubts: int, speed: int | None) -> Rank:
     )
 
 
+BY_NAME: Final = 4
+"""The elements of a rank from the pool's name on."""
+
+
+def is_tied(one: Candidate, other: Candidate, objective: Objective, demand: Demand) -> bool:
+    """Whether only the name puts one candidate before the other."""
+    aim = Aim(objective)
+    return rank_of(one, aim, demand)[:-BY_NAME] == rank_of(other, aim, demand)[:-BY_NAME]
+
+
 def telling(doubts: Iterable[Finding]) -> int:
     """The number of warnings that lower a candidate's rank."""
     return sum(doubt.reason not in SILENT_DOUBTS for doubt in doubts)
