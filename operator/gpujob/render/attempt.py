@@ -163,6 +163,19 @@ class Attempt(Numbered):
         return None if index is None else self.spec.shapes[index]
 
     @property
+    def alone(self) -> bool:
+        """Whether the program is one process on one GPU in every shape that the job allows, so that it needs no rendezvous."""
+        spec = self.spec
+        sized_by_model = spec.model is not None and spec.gpus_per_node is None and not spec.shapes
+        ways = ((way.nodes or 1) * (way.gpus_per_node or 1) for way in spec.shapes or (spec,))
+        return self.nodes * self.gpus == 1 and not sized_by_model and all(gpus == 1 for gpus in ways)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The program's arguments: the chosen shape's, else the job's."""
+        return (self.entry and self.entry.args) or self.spec.args
+
+    @property
     def preflight(self) -> PreflightMode:
         """The effect of a failed preflight."""
         return PreflightMode(self.spec.preflight or PreflightMode.REQUIRED)

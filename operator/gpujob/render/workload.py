@@ -12,7 +12,7 @@ from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.devices.resource_claim import pod_claims, summary_of
 from gpujob.render.pod import checkpoint, host_devices, reporter
 from gpujob.render.pod.code import copy_container, source_volume
-from gpujob.render.pod.container import arguments, on_devices, own_folders
+from gpujob.render.pod.container import on_devices, own_folders
 from gpujob.render.pod.environment import as_written, environment
 from gpujob.render.pod.pinning import affinity, tolerations
 from gpujob.render.pod.preflight import preflight_container
@@ -124,7 +124,7 @@ def _train(attempt: Attempt) -> Manifest:
     container: Manifest = {
         "name": TRAIN,
         "command": list(attempt.spec.command),
-        "args": arguments(attempt),
+        "args": list(attempt.arguments),
         "ports": reporter.ports(attempt),
         **on_devices(attempt, reporter.with_reporter(attempt, environment(attempt))),
     }

@@ -1,4 +1,4 @@
-"""Starts the reporter where the pod asks for it, gives back the image's PYTHONPATH, then runs the sitecustomize it shadows.
+"""Starts the reporter where the pod asks for it, puts the image's variables right, then runs the sitecustomize it shadows.
 
 This folder is what PYTHONPATH names, so every interpreter of the container runs this file, old ones too: it stays
 plain, and raises no exception but those of the shadowed sitecustomize, which Python itself reports.
@@ -9,7 +9,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, TypeVar
+    from typing import Any, Callable, TypeVar
 
     T = TypeVar("T")
 
@@ -31,18 +31,28 @@ def _with_own_library(work: "Callable[[], T]") -> "T":
         sys.path[:] = path
 
 
-def _image_path() -> str:
-    """The image's own PYTHONPATH, as the preflight noted it."""
+def _image_note() -> "dict[str, Any]":
+    """What the preflight noted of the image: its own PYTHONPATH, and variables that name a folder of no use."""
     folder = os.environ.get("GPUJOB_RUN_FOLDER", "/run/gpujob")
     with open(os.path.join(folder, "image.json")) as file:
         import json
 
-        return str(json.load(file).get("PYTHONPATH") or "")
+        note = json.load(file)
+        return note if isinstance(note, dict) else {}
 
 
-def _give_back_image_path() -> None:
+def _put_image_right() -> None:
+    """Unsets the image's caches that this uid can neither read nor write: libraries then use HOME. Gives back its PYTHONPATH."""
+    note = _with_own_library(_image_note)
+    for name, folder in dict(note.get("unset") or {}).items():
+        # A folder that a script has set since then is not the image's.
+        if os.environ.get(name) == folder:
+            del os.environ[name]
+    _give_back_image_path(str(note.get("PYTHONPATH") or ""))
+
+
+def _give_back_image_path(told: str) -> None:
     """Puts the folders of the image's own PYTHONPATH, which the pod's variable hides, behind those of the pod's."""
-    told = _with_own_library(_image_path)
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     missing = [entry for entry in told.split(os.pathsep) if entry and entry not in named]
     if not missing:
@@ -91,7 +101,7 @@ if os.environ.get("GPUJOB_REPORT_PORT") and sys.version_info >= (3, 9):
         pass
 if sys.version_info >= (3, 4):  # noqa: UP036
     try:  # noqa: SIM105
-        _give_back_image_path()
+        _put_image_right()
     except Exception:
         pass
     _run_shadowed()

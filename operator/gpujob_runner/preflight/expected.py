@@ -31,7 +31,7 @@ class Expected:
     mounts: tuple[str, ...] = ()
     """Volumes of the user's that are mounted to be written."""
     caches: tuple[str, ...] = ()
-    """Variables of caches that the pool or the job sets, where the operator sets them otherwise."""
+    """Variables of caches that the pool or the job sets; all others are the image's."""
     command: bool = False
     """Whether the job names its command; else the words are arguments of an unknown entry point."""
     required: bool = True

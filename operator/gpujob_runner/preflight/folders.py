@@ -26,9 +26,6 @@ CACHES = (
 )
 """Variables whose folder may be meant for reading only: models that are there already."""
 
-OURS = frozenset(CACHES) - {"TORCH_HOME"}
-"""Those of them that the program gets from the operator, below HOME, unless pool or job sets them; the image's do not count."""
-
 
 def unwritable(paths: Iterable[str]) -> list[Refusal]:
     """Those of the folders in which no file can be made; one that is not there yet is judged by what will hold it."""
@@ -44,6 +41,13 @@ def folders_of(environment: Mapping[str, str], names: Iterable[str]) -> Iterator
             yield path
 
 
+def useless(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """The variables whose folder takes no file and holds none that can be read, such as /root/.cache for another uid than 0."""
+    named = {name: path for name in names for path in folders_of(environment, [name])}
+    closed = {each.path for each in unwritable(named.values())}
+    return {name: path for name, path in named.items() if path in closed and not _holds_files(path)}
+
+
 def size_of(path: str) -> int | None:
     """The size in bytes of the file system at a path, None where it is unknown."""
     try:
@@ -51,6 +55,14 @@ def size_of(path: str) -> int | None:
     except OSError:
         return None
     return facts.f_blocks * facts.f_frsize
+
+
+def _holds_files(path: str) -> bool:
+    try:
+        with os.scandir(path) as entries:
+            return any(entries)
+    except OSError:
+        return False
 
 
 def _try(path: str) -> Refusal | None:

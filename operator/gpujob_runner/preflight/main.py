@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpujob_runner.preflight.expected import VARIABLE, Expected, read_expected
-from gpujob_runner.preflight.folders import CACHES, HOMES, OURS, folders_of, size_of, unwritable
+from gpujob_runner.preflight.folders import CACHES, HOMES, folders_of, size_of, unwritable, useless
 from gpujob_runner.preflight.interpreter import Interpreter, Missing, find_interpreter
 from gpujob_runner.preflight.nodes import Nodes, look_at_nodes
 from gpujob_runner.preflight.probing import Seen, probe
@@ -30,13 +30,16 @@ def main() -> None:
     environment = dict(os.environ)
     expected = read_expected(environment)
     environment.pop(VARIABLE, None)
+    unset = useless(environment, [name for name in CACHES if name not in expected.caches])
     try:
         result = examine(sys.argv[1:], expected, environment)
     except Exception as error:
         # A fault of the preflight's own is no reason to keep a program from running.
         result = Result([{"reason": "PreflightFault", "error": f"{type(error).__name__}: {error}"}])
     result.facts["seconds"] = round(time.monotonic() - began, 1)
-    note_image(environment)
+    if unset:
+        result.facts["unset"] = sorted(unset)
+    note_image(environment, unset)
     write(message_of(result))
     show(result)
     sys.exit(FAILED if result.blocks and expected.required else 0)
@@ -57,7 +60,7 @@ def examine(words: Sequence[str], expected: Expected, environment: dict[str, str
     needed = [*expected.folders, *expected.mounts, *folders_of(environment, HOMES)]
     shared_memory = size_of(SHARED_MEMORY)
     findings = [*findings, *of_folders(expected, shared_memory, unwritable(needed))]
-    caches = folders_of(environment, [name for name in CACHES if name not in OURS or name in expected.caches])
+    caches = folders_of(environment, CACHES)
     return Result(findings, _facts(found, seen, nodes, shared_memory, caches))
 
 
@@ -91,11 +94,11 @@ def _grouped(seen: Seen) -> list[dict[str, Any]]:
     return list(groups.values())[:8]
 
 
-def note_image(environment: Mapping[str, str]) -> None:
-    """Notes the image's PYTHONPATH, which the pod's own variable is about to hide from the program."""
+def note_image(environment: Mapping[str, str], unset: Mapping[str, str]) -> None:
+    """Notes the image's PYTHONPATH, which the pod's own variable is about to hide, and its variables that are of no use."""
     try:
         with open(NOTE, "w") as file:
-            json.dump({"PYTHONPATH": environment.get("PYTHONPATH", "")}, file)
+            json.dump({"PYTHONPATH": environment.get("PYTHONPATH", ""), "unset": dict(unset)}, file)
     except OSError as error:
         print(f"preflight: {NOTE} cannot be written ({error}): the image's PYTHONPATH is not known", file=sys.stderr)
 

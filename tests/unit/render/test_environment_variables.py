@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,8 @@ from samples import H100, MI300X, choice_of, job_of
 from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.placement.scoring.candidate import Choice
 from gpujob.render.children import render
+from gpujob.render.pod import folders
+from gpujob.render.pod.environment import ON_MENTION
 
 INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
 
@@ -118,13 +121,69 @@ def test_a_gang_meets_at_the_full_name_of_pod_0_in_the_order_of_their_index() ->
     assert (found["MASTER_ADDR"], found["MASTER_PORT"], found["NODE_RANK"]) == (master, "29500", INDEX)
 
 
-@pytest.mark.parametrize(("gpus", "pool"), [(1, H100), (8, H100), (1, MI300X), (8, MI300X)])
-def test_a_single_pod_meets_itself_by_torchruns_own_defaults(gpus: int, pool: Any) -> None:
-    found = variables(job_of(gpusPerNode=gpus), choice_of(pool, "n", gpus=gpus))
+@pytest.mark.parametrize("pool", [H100, MI300X])
+def test_a_single_pod_meets_itself_by_torchruns_own_defaults(pool: Any) -> None:
+    found = variables(job_of(gpusPerNode=8), choice_of(pool, "n", gpus=8))
     of_torchrun = {name: value for name, value in found.items() if name.startswith("PET_")}
-    assert of_torchrun == {"PET_NNODES": "1", "PET_NPROC_PER_NODE": str(gpus), "PET_MASTER_PORT": "29500"}
+    assert of_torchrun == {"PET_NNODES": "1", "PET_NPROC_PER_NODE": "8", "PET_MASTER_PORT": "29500"}
     others = {name: found[name] for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")}
     assert others == {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "NODE_RANK": "0"}
+
+
+MEETING = {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_MASTER_PORT", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{}, {"nodes": 1, "gpusPerNode": 1}, {"shapes": [{}, {"accelerator": "MI300X", "nodes": 1}]},
+     {"model": {"parameters": "1B"}, "gpusPerNode": 1}],
+)  # fmt: skip
+def test_one_process_on_one_gpu_has_nobody_to_meet(spec: dict[str, Any]) -> None:
+    assert not MEETING & variables(job_of(**spec), choice_of(H100, "n")).keys()
+
+
+@pytest.mark.parametrize(
+    "spec", [{"shapes": [{}, {"nodes": 2}]}, {"shapes": [{}, {"gpusPerNode": 8}]}, {"model": {"parameters": "1B"}}]
+)
+def test_a_job_that_may_get_several_gpus_sees_the_same_variables_on_one(spec: dict[str, Any]) -> None:
+    assert variables(job_of(**spec), choice_of(H100, "n")).keys() >= MEETING
+
+
+SPELLINGS = [
+    lambda name: {"command": ["sh", "-c", f"echo ${name}"]},
+    lambda name: {"args": [f"--which=$({name})"]},
+    lambda name: {"env": [{"name": "A", "value": f"$({name})-x"}]},
+    lambda name: {"envByBackend": {"cuda": [{"name": "A", "value": f"$({name})"}]}},
+]
+
+
+@pytest.mark.parametrize("name", sorted(MEETING | ON_MENTION))
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_variable_that_the_job_names_is_there(name: str, spelling: Callable[[str], dict[str, Any]]) -> None:
+    found = variables(job_of(**spelling(name)), choice_of(H100, "n"))
+    # PET_MASTER_PORT contains MASTER_PORT.
+    assert found.keys() & (MEETING | ON_MENTION) == {each for each in MEETING | ON_MENTION if each in name}
+    whole = variables(job_of(gpusPerNode=2, **spelling(name)), choice_of(H100, "n", gpus=2))
+    assert name in whole
+
+
+def test_a_variable_that_the_pool_or_the_shape_names_is_there() -> None:
+    pool = replace(H100, env=({"name": "WHERE", "value": "$(GPUJOB_POOL)"},))
+    assert variables(job_of(), choice_of(pool, "n"))["GPUJOB_POOL"] == H100.name
+    entry = {"args": ["$(MASTER_PORT)"], "env": [{"name": "ON", "value": "$(GPUJOB_ACCELERATOR)"}]}
+    choice = choice_of(H100, "n")
+    gang = replace(choice.candidate.gang, entry=0)
+    found = variables(job_of(shapes=[entry]), replace(choice, candidate=choice.candidate._replace(gang=gang)))
+    assert found.keys() & (MEETING | ON_MENTION) == {"MASTER_PORT", "GPUJOB_ACCELERATOR"}
+
+
+@pytest.mark.parametrize("pool", [H100, MI300X])
+def test_caches_are_left_to_home_and_to_the_image(pool: Any) -> None:
+    # Each variable is compared at every write of the pod and of its Job; all libraries keep their caches below HOME by default.
+    found = variables(job_of(), choice_of(pool, "n"))
+    assert (found["HOME"], found["USER"]) == ("/gpujob/home", "gpujob")
+    assert not folders.CACHES & found.keys()
+    assert len(found) <= 9, found
 
 
 def test_one_process_for_each_pod_gets_its_rank() -> None:

@@ -15,7 +15,7 @@ from gpujob.render.pod import folders
 from gpujob.render.runner import ON_PATH, Runner
 from gpujob.render.runner_files import load_runner
 from gpujob.values.vocabulary import DeviceKind
-from gpujob_runner.preflight.folders import OURS
+from gpujob_runner.preflight.folders import CACHES
 
 
 def pod_of(runner: Runner | None = RUNNER, pool: Any = H100, **spec: Any) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_the_preflight_sees_what_the_program_will_see(pool: Any) -> None:
     assert {name: its[name] for name in mine if name != "GPUJOB_PREFLIGHT"} == {
         name: value for name, value in mine.items() if name != "GPUJOB_PREFLIGHT"
     }
-    assert mine.keys() <= {"GPUJOB_PREFLIGHT", "HOME", "OMP_NUM_THREADS", "CUDA_CACHE_PATH", "NVIDIA_VISIBLE_DEVICES"}
+    assert mine.keys() <= {"GPUJOB_PREFLIGHT", "HOME", "OMP_NUM_THREADS", "NVIDIA_VISIBLE_DEVICES"}
 
 
 def test_the_preflight_gets_what_the_job_sets_and_what_that_refers_to() -> None:
@@ -96,11 +96,8 @@ def test_the_preflight_gets_what_the_job_sets_and_what_that_refers_to() -> None:
     assert "caches" not in wanted(pod_of())
 
 
-def test_the_caches_that_the_runner_takes_for_the_operators_are_those() -> None:
-    assert OURS == folders.CACHES
-    for pool in (H100, MI300X):
-        its = variables(pod_of(pool=pool)["containers"][0])
-        assert {name for name in its if its[name] and str(its[name]).startswith(f"{folders.HOME}/")} <= folders.CACHES
+def test_operator_and_runner_know_the_same_caches() -> None:
+    assert set(CACHES) == folders.CACHES
 
 
 def test_what_was_promised_is_told() -> None:

@@ -127,7 +127,18 @@ def test_the_images_own_path_comes_back_for_the_process_and_its_children(tmp_pat
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("note", ["", "[]", "{}", '{"PYTHONPATH": 7}', '{"PYTHONPATH": null}', "\x00"])
+def test_caches_of_the_image_that_are_of_no_use_are_unset_and_those_of_a_script_are_not(tmp_path: Path) -> None:
+    unset = {"HF_HOME": "/root/hf", "TORCH_HOME": "/root/torch", "TRITON_CACHE_DIR": "/root/triton"}
+    (tmp_path / "image.json").write_text(json.dumps({"unset": unset, "PYTHONPATH": "/image"}))
+    shown = "import os; print([os.environ.get(n) for n in ('HF_HOME', 'TORCH_HOME', 'TRITON_CACHE_DIR', 'PYTHONPATH')])"
+    done = run(["-c", shown], tmp_path, behind=[Path("/users")], HF_HOME="/root/hf", TORCH_HOME="/data/torch")
+    assert (done.stdout, done.stderr) == (f"[None, '/data/torch', None, '{ON_PATH}:/users:/image']\n", "")
+
+
+@pytest.mark.parametrize(
+    "note",
+    ['{"unset": 7}', '{"unset": ["HF_HOME"]}', "", "[]", "{}", '{"PYTHONPATH": 7}', '{"PYTHONPATH": null}', "\x00"],
+)
 def test_a_note_of_the_image_that_is_no_note_harms_nothing(tmp_path: Path, note: str) -> None:
     (tmp_path / "image.json").write_text(note)
     done = run(["-c", "print('fine')"], tmp_path)

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from gpujob.render.pod.preflight import START
 from gpujob.render.runner_files import load_runner
+from gpujob_runner.preflight.folders import CACHES
 from gpujob_runner.preflight.interpreter import Interpreter
 from gpujob_runner.preflight.probing import Limits, probe
 
@@ -60,7 +62,12 @@ def torch(
 
 
 def started(
-    folder: Path, *words: str, python: str = sys.executable, **expected: Any
+    folder: Path,
+    *words: str,
+    python: str = sys.executable,
+    of_image: Mapping[str, str] | None = None,
+    unset: Mapping[str, str] | None = None,
+    **expected: Any,
 ) -> tuple[int, dict[str, Any], str]:
     """Exit code, result and what a preflight printed, run in a folder."""
     told = {"backend": "ROCm", "vendor": "AMD", "gpus": 1, "command": True, **expected}
@@ -69,13 +76,14 @@ def started(
         "main.MESSAGE, main.NOTE = 'message', 'note'; "
         "main.look_at_nodes = lambda vendor: nodes.Nodes(cards=('/dev/dri/renderD128',)); main.main()"
     )
-    environment = {**os.environ, "GPUJOB_PREFLIGHT": json.dumps(told), "PYTHONPATH": "/app", "HOME": str(folder)}
+    own = {"GPUJOB_PREFLIGHT": json.dumps(told), "PYTHONPATH": "/app", "HOME": str(folder)}
+    environment = {**{k: v for k, v in os.environ.items() if k not in CACHES}, **own, **(of_image or {})}
     done = subprocess.run(
         [python, "-I", "-B", "-c", code, str(SOURCE), *(words or (python, "train.py"))],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "Traceback" not in done.stderr, done.stderr
-    assert json.loads((folder / "note").read_text()) == {"PYTHONPATH": "/app"}
+    assert json.loads((folder / "note").read_text()) == {"PYTHONPATH": "/app", "unset": dict(unset or {})}
     return done.returncode, json.loads((folder / "message").read_text()), done.stdout
 
 
@@ -162,6 +170,26 @@ def test_an_image_without_torch_is_checked_for_devices_only(tmp_path: Path) -> N
     code, result, _ = started(tmp_path)
     assert (code, result["findings"], result["facts"].get("torch")) == (0, [], None)
     assert result["facts"]["nodes"] == 1
+
+
+def test_caches_of_the_image_that_are_of_no_use_are_noted(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "model").write_text("")
+    of_image = {
+        "HF_HOME": "/proc/nobody/huggingface",  # nothing can be made there
+        "TORCH_HOME": str(tmp_path / "new"),  # can be made
+        "MPLCONFIGDIR": "/proc/self",  # takes no file and holds some: models that come with the image
+        "NUMBA_CACHE_DIR": "/proc/nobody",
+        "TRITON_CACHE_DIR": "/proc/nobody/triton",
+        "XDG_CACHE_HOME": "relative",
+        "CUDA_CACHE_PATH": str(tmp_path / "full"),
+    }
+    caches = ["TRITON_CACHE_DIR"]  # the job says so itself: its program gets it, and the error
+    useless = {name: of_image[name] for name in ("HF_HOME", "NUMBA_CACHE_DIR")}
+    code, result, printed = started(tmp_path, of_image=of_image, unset=useless, caches=caches)
+    assert (code, result["findings"]) == (0, [])
+    assert result["facts"]["unset"] == ["HF_HOME", "NUMBA_CACHE_DIR"]
+    assert "preflight: unset: ['HF_HOME', 'NUMBA_CACHE_DIR']" in printed
 
 
 def test_a_file_of_the_users_called_torch_is_no_torch(tmp_path: Path) -> None:

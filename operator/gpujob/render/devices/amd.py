@@ -15,17 +15,13 @@ def device_groups(attempt: Attempt) -> Iterable[int]:
     return attempt.pool.supplemental_groups if attempt.amd else ()
 
 
-def defaults(attempt: Attempt, home: str) -> list[Manifest]:
-    """Variables that a user may change: where MIOpen keeps kernels, and RCCL's setting for MI300.
+def defaults(attempt: Attempt) -> list[Manifest]:
+    """The variable that a user may change: RCCL's setting for MI300.
 
     No *_VISIBLE_DEVICES: the device plugin shows the container its own devices only, counted from 0.
     """
-    variables: list[Manifest] = [
-        {"name": "MIOPEN_USER_DB_PATH", "value": f"{home}/.config/miopen"},
-        {"name": "MIOPEN_CUSTOM_CACHE_DIR", "value": f"{home}/.cache/miopen"},
-    ]
     accelerator = attempt.pool.accelerator
-    if accelerator and accelerator.architecture == "gfx942" and attempt.gpus * attempt.nodes > 1:
+    if attempt.amd and accelerator and accelerator.architecture == "gfx942" and attempt.gpus * attempt.nodes > 1:
         # Keeps scratch memory between kernels: faster RCCL; AMD's own training images set it too.
-        variables.append({"name": "HSA_NO_SCRATCH_RECLAIM", "value": "1"})
-    return variables
+        return [{"name": "HSA_NO_SCRATCH_RECLAIM", "value": "1"}]
+    return []

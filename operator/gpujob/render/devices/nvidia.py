@@ -1,4 +1,4 @@
-"""The needs of NVIDIA devices in a pod: a cache of their own, and no devices unless requested."""
+"""The needs of NVIDIA devices in a pod: no devices unless requested."""
 
 from __future__ import annotations
 
@@ -12,8 +12,3 @@ of the node to a container that requests none.
 """
 
 NO_DEVICES: Final[Manifest] = {"name": VISIBLE_DEVICES, "value": "void"}
-
-
-def defaults(home: str) -> list[Manifest]:
-    """Variables that a user may change: where compiled kernels are kept."""
-    return [{"name": "CUDA_CACHE_PATH", "value": f"{home}/.cache/nvidia"}]

@@ -17,11 +17,6 @@ def own_folders(attempt: Attempt) -> list[Folder]:
     return [*folders(attempt), *code_folder(attempt)]
 
 
-def arguments(attempt: Attempt) -> list[str]:
-    """The program's arguments: the chosen shape's, else the job's."""
-    return list((attempt.entry and attempt.entry.args) or attempt.spec.args)
-
-
 def on_devices(attempt: Attempt, variables: list[Manifest]) -> Manifest:
     """A container of the chosen image with the pod's devices, folders and rights; it has no name and no command yet."""
     spec = attempt.spec

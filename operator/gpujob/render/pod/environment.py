@@ -1,4 +1,7 @@
-"""The training container's variables: the operator's, then defaults, the pool's, the job's, the backend's and the shape's."""
+"""The training container's variables: the operator's, then defaults, the pool's, the job's, the backend's and the shape's.
+
+The API server compares every variable of a pod at each write of the pod and of its Job, so a pod has few that no program reads.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,11 @@ from gpujob.render.devices import amd, nvidia
 from gpujob.render.pod import checkpoint, folders, host_devices, rendezvous
 from gpujob.values.vocabulary import REPORT_OPTIMIZER, Backend, Reason
 
-_KEPT: Final = ("HOME", "TMPDIR", "OMP_NUM_THREADS", "CUDA_CACHE_PATH")
+_KEPT: Final = ("HOME", "TMPDIR", "OMP_NUM_THREADS")
 """Defaults that act on the preflight too: where it writes, and how many threads torch starts."""
+
+ON_MENTION: Final = frozenset({"GPUJOB_NAMESPACE", "GPUJOB_VENDOR", "GPUJOB_ACCELERATOR", "GPUJOB_POOL"})
+"""Facts that a pod gets where its command, arguments or variables name them."""
 
 _REFERENCE: Final = re.compile(r"\$\(([^)]+)\)")
 
@@ -24,8 +30,12 @@ RESERVED_PREFIXES: Final = ("GPUJOB_", "PET_")
 
 def environment(attempt: Attempt) -> list[Manifest]:
     """Each variable once; the operator's come first, so that the others can use $(GPUJOB_ATTEMPT)."""
-    given = (entry for entry in _given(attempt) if not _reserved(str(entry["name"])))
-    return _merged((*_reserved_variables(attempt), *_defaults(attempt), *given))
+    given = [entry for entry in _given(attempt) if not _reserved(str(entry["name"]))]
+    texts = (*attempt.spec.command, *attempt.arguments, *(str(entry.get("value", "")) for entry in given))
+    rare = ON_MENTION | _of_gangs(attempt)
+    unread = {name for name in rare if not any(name in text for text in texts)}
+    ours = [entry for entry in (*_reserved_variables(attempt), *_defaults(attempt)) if entry["name"] not in unread]
+    return _merged((*ours, *given))
 
 
 def for_preflight(attempt: Attempt, words: Iterable[str]) -> list[Manifest]:
@@ -44,10 +54,18 @@ def for_preflight(attempt: Attempt, words: Iterable[str]) -> list[Manifest]:
     return kept
 
 
+def _of_gangs(attempt: Attempt) -> frozenset[str]:
+    """Variables of a rendezvous, for a program that never has one: launchers have the same values as their own defaults."""
+    if not attempt.alone:
+        return frozenset()
+    return frozenset(
+        str(entry["name"]) for entry in (*rendezvous.for_torchrun(attempt), *rendezvous.for_other_programs(attempt))
+    )
+
+
 def caches_of_the_job(attempt: Attempt) -> list[str]:
-    """The names of cache folders that the pool or the job sets, which are the operator's own otherwise."""
-    ours = {str(entry["name"]) for entry in _defaults(attempt)}
-    return sorted({str(entry["name"]) for entry in _given(attempt)} & ours & folders.CACHES)
+    """The names of cache folders that the pool or the job sets; others that the preflight finds are the image's."""
+    return sorted({str(entry["name"]) for entry in _given(attempt)} & folders.CACHES)
 
 
 def as_written(shapes: Iterable[Shape]) -> list[Manifest]:
@@ -84,13 +102,12 @@ def _visible(attempt: Attempt) -> list[Manifest]:
 def _defaults(attempt: Attempt) -> list[Manifest]:
     # OpenMP counts the host's cores, not the container's: without this, threads of one pod fight for its share.
     threads = max(1, attempt.choice.needs.millicores // 1000 // attempt.gpus)
-    of_vendor = amd.defaults(attempt, folders.HOME) if attempt.amd else nvidia.defaults(folders.HOME)
     return [
         *rendezvous.for_other_programs(attempt),
         *checkpoint.of_launchers(attempt),
         *folders.defaults(attempt.spec),
         {"name": "OMP_NUM_THREADS", "value": str(threads)},
-        *of_vendor,
+        *amd.defaults(attempt),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The folders of every pod: a writable HOME with all caches, shared memory, and /tmp if the image is read-only.
+"""The folders of every pod: a writable HOME, below which libraries keep their caches, shared memory, and /tmp for a read-only image.
 
 A uid without an entry in the image's /etc/passwd has no home, and libraries then write to / or fail.
 """
@@ -29,12 +29,13 @@ CACHES: Final = frozenset(
         "TORCHINDUCTOR_CACHE_DIR",
         "TORCH_EXTENSIONS_DIR",
         "TRITON_CACHE_DIR",
+        "TORCH_HOME",
         "CUDA_CACHE_PATH",
         "MIOPEN_USER_DB_PATH",
         "MIOPEN_CUSTOM_CACHE_DIR",
     }
 )
-"""Variables of caches that every pod gets, below HOME unless the pool or the job says otherwise."""
+"""Variables of caches. Where none is set, each library uses a folder below HOME or the temporary one, so that no pod needs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +87,9 @@ def read_only(spec: GPUJobSpec) -> bool:
 
 
 def defaults(spec: GPUJobSpec) -> list[Manifest]:
-    """Variables that a user can change: HOME, the user's name, and the caches of every library, whatever the image sets."""
-    paths = {
-        "HOME": HOME,
-        "XDG_CACHE_HOME": f"{HOME}/.cache",
-        "HF_HOME": f"{HOME}/.cache/huggingface",
-        "MPLCONFIGDIR": f"{HOME}/.config/matplotlib",
-        "NUMBA_CACHE_DIR": f"{HOME}/.cache/numba",
-        "TORCHINDUCTOR_CACHE_DIR": f"{HOME}/.cache/torchinductor",
-        "TORCH_EXTENSIONS_DIR": f"{HOME}/.cache/torch_extensions",
-        "TRITON_CACHE_DIR": f"{HOME}/.cache/triton",
-        # TorchInductor and others ask getpass for a name, which fails for a uid that /etc/passwd does not know.
-        "USER": USER,
-        "LOGNAME": USER,
-    }
+    """Variables that a user can change: HOME and the user's name."""
+    # TorchInductor and others ask getpass for a name, which fails for a uid that /etc/passwd does not know.
+    paths = {"HOME": HOME, "USER": USER}
     if read_only(spec):
         paths["TMPDIR"] = TEMPORARY
     return [{"name": name, "value": value} for name, value in paths.items()]

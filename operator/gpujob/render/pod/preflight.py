@@ -14,7 +14,7 @@ from gpujob.render.attempt import Attempt, Manifest
 from gpujob.render.devices import nvidia
 from gpujob.render.devices.resources import limits_alone
 from gpujob.render.pod import checkpoint
-from gpujob.render.pod.container import arguments, on_devices, own_folders, without_devices
+from gpujob.render.pod.container import on_devices, own_folders, without_devices
 from gpujob.render.pod.environment import caches_of_the_job, for_preflight
 from gpujob.render.pod.folders import SHARED_MEMORY
 from gpujob.render.runner import FOLDER, NOTES
@@ -41,7 +41,7 @@ esac"""
 def preflight_container(attempt: Attempt) -> list[Manifest]:
     """The init container; without a preflight, if the program is measured, one that only notes PYTHONPATH."""
     if attempt.checks:
-        words = [*attempt.spec.command, *arguments(attempt)][:WORDS]
+        words = [*attempt.spec.command, *attempt.arguments][:WORDS]
         wanted = {"name": WANTED, "value": json.dumps(_wanted(attempt), separators=(",", ":"), sort_keys=True)}
         container = on_devices(attempt, [wanted, *for_preflight(attempt, words)])
         return [{"name": PREFLIGHT, "command": ["/bin/sh", START], "args": words or [""], **_brief(container)}]

@@ -32,8 +32,8 @@ def master_address(attempt: Attempt) -> str:
 def for_torchrun(attempt: Attempt) -> list[Manifest]:
     """The variables of torchrun, which are reserved for the operator.
 
-    A single pod gets none that repeats torchrun's own default (rank 0, static, 127.0.0.1): the API server compares every variable
-    of a pod at each write of the pod and of its Job. Without a port torchrun would take c10d for a single node (since 2.15).
+    A single pod gets none that repeats torchrun's own default (rank 0, static, 127.0.0.1). Without a port torchrun would take c10d
+    for a single node (since 2.15), which is of no matter to a single process.
     """
     of_any: list[Manifest] = [
         {"name": "PET_NNODES", "value": str(attempt.nodes)},
