@@ -62,7 +62,9 @@ def granted(api: ApiServer) -> set[Right]:
 def assert_granted(api: ApiServer, audit: AuditLog) -> None:
     """Every call so far has its right, and neither RBAC nor a policy of the chart refused one."""
     made = calls(audit)
-    others = {entry["requestURI"].partition("?")[0] for entry in of_operators(audit.since()) if "objectRef" not in entry}
+    others = {
+        entry["requestURI"].partition("?")[0] for entry in of_operators(audit.since()) if "objectRef" not in entry
+    }
     wrong = {
         "called without a right of the chart": made - granted(api) - OF_METRICS,
         "refused by RBAC": audit.forbidden(),

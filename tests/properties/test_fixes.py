@@ -279,7 +279,11 @@ def test_what_is_said_to_make_a_pool_win_makes_it_win(objects: list[Object], spe
             changed = mended(document, said.fix)
         elif found := re.search(r"with placement.objective (\w+) it would be chosen", said.change):
             set_at(changed, "spec.placement.objective", found[1])
-        elif "would win over" in said.change and "GPU-hour" not in said.change and "(placement.waitSeconds)" in said.change:
+        elif (
+            "would win over" in said.change
+            and "GPU-hour" not in said.change
+            and "(placement.waitSeconds)" in said.change
+        ):
             set_at(changed, "spec.placement.waitSeconds", 1)
         else:
             continue

@@ -15,6 +15,10 @@ class Timings:
 
     placed: float = 2.0
     """A new child's pods may take this long to run before Placed is written by itself: most run sooner, and one write says both."""
+    burst_each: float = 0.5
+    """Pods of a burst start more slowly: each other child of the last `placed` seconds makes that time longer by this."""
+    burst_longest: float = 8.0
+    """The most that a burst makes it longer."""
     starting: float = 5.0
     """A pod may take this long to start before Starting is worth a status write."""
     checking: float = 30.0

@@ -40,6 +40,12 @@ class Made:
     """When it was created, by the monotonic clock."""
     hint: Hint
     """The decision."""
+    burst: float = 0.0
+    """Seconds that its pods get to run besides `Timings.placed`, because many children were created at the same time."""
+
+    def seconds_left(self, placed: float, now: float) -> float:
+        """Seconds until Placed is written by itself; `placed` is that of Timings, `now` the monotonic clock."""
+        return self.since + placed + self.burst - now
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,26 @@ async def test_pods_that_are_made_and_bound_cause_no_look_and_the_job_is_looked_
     assert room.looked() == 1
 
 
+@pytest.mark.parametrize(
+    ("before", "seconds_between", "longer"),
+    [(0, 0.0, 0.0), (3, 0.0, 1.5), (3, 0.9, 1.0), (3, 2.0, 0.0), (40, 0.0, 8.0)],
+)
+async def test_pods_of_a_burst_get_longer_until_placed_is_due(
+    monkeypatch: pytest.MonkeyPatch, before: int, seconds_between: float, longer: float
+) -> None:
+    room = Room(monkeypatch)
+    for _ in range(before):
+        await room.place()
+        room.seconds += seconds_between
+    await room.place()
+    placed_at, within = room.seconds, room.work.timings.placed + longer
+    assert room.looked() == 1
+    room.seconds = placed_at + within - 0.1
+    assert room.looked() == 0
+    room.seconds = placed_at + within
+    assert room.looked() == 1
+
+
 def _job(**changes: Any) -> Object:
     return {**JOB, "metadata": {**JOB["metadata"], **changes.pop("metadata", {})}, **changes}
 

@@ -84,6 +84,14 @@ def test_one_that_does_not_run_soon_is_placed(pods: tuple[PodState, ...]) -> Non
     assert (status["Placed"], "Running" in status) == ("True", False)
 
 
+def test_one_of_a_burst_gets_longer() -> None:
+    made = replace(MADE, burst=3.0)
+    found = look(2.0, child(), STARTS, made=made)
+    assert (found.action, found.requeue_after) == (Nothing(), pytest.approx(3.0))
+    assert told(look(4.9, child(), RUNS, made=made))["Running"] == "True"
+    assert told(look(5.0, child(), STARTS, made=made))["Placed"] == "True"
+
+
 @pytest.mark.parametrize(
     ("its", "made"),
     [

@@ -6,6 +6,7 @@ Afterwards the job is reconciled again. An error of one step affects only that j
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
@@ -64,6 +65,8 @@ class JobActions:
         self._learning = learning
         self._slots = StepSlots(AT_ONCE)
         self._refusals = asyncio.Semaphore(LISTS_OF_EVENTS)
+        self._created = deque[float]()
+        """When children were created, within the last seconds."""
 
     def start(self, job: JobRecord, step: Coroutine[Any, Any, None], *, urgent: bool = False) -> None:
         """Runs one step of a job; afterwards the job is reconciled again. `urgent`: it goes first where many wait."""
@@ -111,11 +114,21 @@ class JobActions:
         if (memory := self._work.memory.get(job.uid)) is not None:
             self._work.succeeded(job.uid)
             uid = str(table(raw, "metadata").get("uid", ""))
-            memory.made = Made(uid, job.generation, self._work.clock(), Hint(hint)) if created else None
+            now = self._work.clock()
+            memory.made = Made(uid, job.generation, now, Hint(hint), self._burst(now)) if created else None
         if created:
             self._work.tally.placing.observe(self._work.clock() - began)
             waited = (self._work.wall() - asked).total_seconds() if (asked := waits.read_time(job.created)) else 0.0
             self._work.tally.queue_wait.observe(waited)
+
+    def _burst(self, now: float) -> float:
+        """Seconds that the pods of a child created now get beside `placed`, because others were created shortly before."""
+        timings = self._work.timings
+        while self._created and self._created[0] <= now - timings.placed:
+            self._created.popleft()
+        seconds = min(len(self._created) * timings.burst_each, timings.burst_longest)
+        self._created.append(now)
+        return seconds
 
     async def _earlier_pods(self, job: JobRecord) -> list[PodState]:
         """Reads pods of earlier attempts from the API server itself, on nodes that are ready, because the watch may lag behind."""

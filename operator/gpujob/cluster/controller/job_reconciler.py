@@ -82,7 +82,7 @@ class JobReconciler:
         Its pods change three times until they run, and each look at a job costs more than this one at its pods. The first look
         is a whole one, from which its waits count.
         """
-        left = made.since + self._work.timings.placed - self._work.clock()
+        left = made.seconds_left(self._work.timings.placed, self._work.clock())
         if left <= 0 or job.leaving or job.generation != made.generation or sightings.unbound[0] != made.uid:
             return 0.0
         children = self._work.index.children_of(job.uid)

@@ -52,7 +52,7 @@ def _is_reported_later(evaluation: Evaluation, child: ChildRecord, seen: Observa
     made = evaluation.unwritten(child)
     if made is None or not child.nodes or seen.state is not State.PLACED or seen.reason is not Reason.PLACED:
         return False
-    left = made.since + evaluation.timings.placed - evaluation.now.elapsed
+    left = made.seconds_left(evaluation.timings.placed, evaluation.now.elapsed)
     evaluation.requeue(left)
     return left > 0
 
