@@ -126,6 +126,14 @@ async def test_pods_that_are_made_and_bound_cause_no_look_and_the_job_is_looked_
     assert room.looked() == 1
 
 
+async def test_a_look_that_needs_no_other_one_leaves_no_time_for_it(room: Room) -> None:
+    assert room.looked() == 0
+    assert "u" in room.work.due
+    room.pod(RUNNING)
+    assert room.looked() == 1
+    assert "u" not in room.work.due
+
+
 @pytest.mark.parametrize(
     ("before", "seconds_between", "longer"),
     [(0, 0.0, 0.0), (3, 0.0, 1.5), (3, 0.9, 1.0), (3, 2.0, 0.0), (40, 0.0, 8.0)],

@@ -42,6 +42,9 @@ class JobReconciler:
             # Its write was in flight during the last decision about the queue, so that decision did not cover it.
             work.passed_over.discard(job.uid)
             work.decided_at = ()
+        if job.uid not in work.queue:
+            # This look says when the next one is due; the time that an earlier one named is no reason for one any more.
+            work.due.pop(job.uid, None)
         action: Action = actions.Nothing()
         try:
             action = self._next_action(job)

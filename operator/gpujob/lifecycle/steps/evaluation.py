@@ -31,11 +31,15 @@ class Evaluation:
         """The child's pods, with those that a suspension that is over has ended, or still ends."""
         self.pods = [pod for pod in self.all_pods if self.child and not ended_by_suspension(self.child, pod)]
         """The child's pods."""
+        self._observed: tuple[ChildRecord, Observation] | None = None
 
     def observe(self, child: ChildRecord) -> Observation:
-        """What the child and its pods show."""
-        pods = self.known_pods if child.ended else self.pods
-        return observe(child, pods, ran=has_run(self.job), refused=self.view.refused, ending=self.ending)
+        """What the child and its pods show; several steps of one evaluation ask for it."""
+        if self._observed is None or self._observed[0] is not child:
+            pods = self.known_pods if child.ended else self.pods
+            seen = observe(child, pods, ran=has_run(self.job), refused=self.view.refused, ending=self.ending)
+            self._observed = child, seen
+        return self._observed[1]
 
     @property
     def ending(self) -> int:
