@@ -1,6 +1,6 @@
 """Shares files of tests out among processes by the seconds they took, so that all of them end at about the same time.
 
-tests/seconds.json has the seconds of each file as whole numbers. `python -m tests.balance` writes it anew from the reports of the
+tests/seconds.json has the seconds of each file as whole numbers. `python -m tests.balance` writes it again from the reports of the
 last `make test`. A file that it does not name counts as the mean of the others, so a new file needs nothing.
 """
 

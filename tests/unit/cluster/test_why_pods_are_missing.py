@@ -12,7 +12,7 @@ from gpujob.cluster.client.api_errors import ApiError, Forbidden
 from gpujob.cluster.controller.actions import JobActions
 from gpujob.cluster.controller.job_reconciler import JobReconciler
 from gpujob.cluster.writer.writes import Writer
-from gpujob.status.records.refusals import FAILED_CREATE
+from gpujob.status.records.refused_pods import FAILED_CREATE
 
 QUOTA = "exceeded quota: gpus, requested: pods=1, used: pods=4, limited: pods=4"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders import H100, MI300X, Object, decision, fleet, gpupool, node
 
-from gpujob.placement.report import summary
+from gpujob.placement.scoring.candidate import best_per_pool
 from gpujob.status import pools as publish
 from gpujob.values.vocabulary import Verdict
 
@@ -93,7 +93,7 @@ def test_a_plan_shows_it_and_places_the_job_all_the_same() -> None:
     old = host("a", "5.4.0", "Ubuntu 20.04.6 LTS")
     found = decision(old)
     assert found.verdict is Verdict.PLACED
-    assert {"KernelOld", "SystemUnlisted"} <= {doubt.reason.value for doubt in summary.best_per_pool(found)[0].doubts}
+    assert {"KernelOld", "SystemUnlisted"} <= {doubt.reason.value for doubt in best_per_pool(found)[0].doubts}
 
 
 def test_it_lowers_no_rank() -> None:

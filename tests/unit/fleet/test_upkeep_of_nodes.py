@@ -14,6 +14,7 @@ from gpujob.fleet.kubernetes.parse import read_node
 from gpujob.fleet.labels.maintenance import as_of
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.report import summary
+from gpujob.placement.report.behind import behind
 from gpujob.placement.report.why_not import why_not
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
@@ -345,7 +346,7 @@ def test_a_cheaper_pool_that_is_passed_over_for_its_maintenance_is_named() -> No
         "a100-80gb-ondemand is cheapest of 2 pools with room and no planned maintenance at $2.00 an hour; h100-sxm-ondemand has "
         f"room too, but {TOLD}, which counts as a fifth of the price"
     )
-    assert {summary.behind(c, found) for c in found.candidates if c.pool.accelerator_id == "H100-SXM"} == {TOLD}
+    assert {behind(c, found) for c in found.candidates if c.pool.accelerator_id == "H100-SXM"} == {TOLD}
     # The price at which it would win is that with the fifth.
     told = why_not(found, "h100-sxm-ondemand", fleet(*nodes), load_catalog()).change
     assert told == "it fits too, and would win over a100-80gb-ondemand at $1.66 a GPU-hour or less (now $1.90)"

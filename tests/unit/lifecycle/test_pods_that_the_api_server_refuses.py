@@ -12,7 +12,7 @@ from gpujob.lifecycle.actions import GiveBack, ReadRefusal, WriteStatus
 from gpujob.status.observe.child import observe, why_not_bound
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.status.records.read_objects import read_child
-from gpujob.status.records.refusals import LONGEST, refusal_of, remedy_of
+from gpujob.status.records.refused_pods import LONGEST, refusal_of, remedy_of
 
 
 def event(note: object, seen: str = "2026-01-01T12:00:00Z", **more: Any) -> dict[str, Any]:

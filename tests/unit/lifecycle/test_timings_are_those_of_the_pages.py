@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpujob.lifecycle.timings import Timings
-from gpujob.status.records.refusals import LONGEST
+from gpujob.status.records.refused_pods import LONGEST
 
 DOCS = Path(__file__).parents[3] / "docs"
 IS = Timings()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from builders import A100, H100, H200, L40S, MI300X, Object, decision, node
 
-from gpujob.placement.report import summary
-from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.report.behind import behind
+from gpujob.placement.scoring.candidate import Decision, best_per_pool
 from tests.e2e.cluster.nodes import Nvidia
 
 H20 = Nvidia("NVIDIA-H20", 97871, "hopper", (9, 0), mig=True)
@@ -59,10 +59,10 @@ def test_the_batch_decides_between_bandwidth_and_products(
 @pytest.mark.parametrize("model", [{"name": "gpt2"}, {"name": "gpt2", "method": "LoRA"}, served("gpt2", 4)])
 def test_the_same_chip_with_more_memory_costs_no_more_for_the_same_work(model: Object) -> None:
     found = decided((V100_16, "0.50"), (V100_32, "0.50"), **model)
-    first, second = summary.best_per_pool(found)
+    first, second = best_per_pool(found)
     assert {first.pool.accelerator_id, second.pool.accelerator_id} == {"V100-16GB", "V100-32GB"}
     assert first.price_of_work == second.price_of_work
-    assert "times as much" not in summary.behind(second, found)
+    assert "times as much" not in behind(second, found)
 
 
 def test_the_other_vendor_s_bandwidth_counts_as_much() -> None:

@@ -17,8 +17,7 @@ from builders import ANY_IMAGES, H100, H200, MI300X, MI355X, Object, demand, fle
 from gpujob.catalog.devices.throughput import Work
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import summary
-from gpujob.placement.report.summary import best_per_pool
-from gpujob.placement.scoring.candidate import Candidate, Decision
+from gpujob.placement.scoring.candidate import Candidate, Decision, best_per_pool
 from gpujob.values.vocabulary import WorkKind
 from tests.e2e.cluster.nodes import Amd, Nvidia
 

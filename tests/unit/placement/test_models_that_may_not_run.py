@@ -10,7 +10,8 @@ from builders import A100_40, H100, H200, L4, L40S, MI300X, Object, demand, flee
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
-from gpujob.placement.report.summary import behind, summary
+from gpujob.placement.report.behind import behind
+from gpujob.placement.report.summary import summary
 from gpujob.placement.report.why_not import why_not
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.values.vocabulary import Outcome, Reason, Verdict

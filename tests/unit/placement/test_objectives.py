@@ -10,7 +10,8 @@ from builders import A100, H100, H200, L4, MI210, MI300X, MI355X, Object, decisi
 from gpujob.catalog.devices.throughput import Speed, Work
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.report import decision_json, summary
-from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.report.behind import behind
+from gpujob.placement.scoring.candidate import Decision, best_per_pool
 from gpujob.values.vocabulary import Outcome, Verdict
 from tests.e2e.cluster.nodes import Amd, Nvidia
 
@@ -26,7 +27,7 @@ def decided(*objects: Object, objective: str | None = "Value", **spec: Any) -> D
 
 
 def order(*objects: Object, objective: str | None = "Value", **spec: Any) -> list[str]:
-    found = summary.best_per_pool(decided(*objects, objective=objective, **spec))
+    found = best_per_pool(decided(*objects, objective=objective, **spec))
     return [c.pool.accelerator_id for c in found if c.outcome in (Outcome.CHOSEN, Outcome.FITS)]
 
 
@@ -99,7 +100,7 @@ def test_the_sentence_says_what_the_winner_has_over_the_cheapest() -> None:
     )
     two = [node("b", B200, price="4"), node("h", H100, price="3")]
     assert summary.summary(decided(*two)) == (
-        "b200-ondemand is best value of 2 pools with room at $4.00 an hour, 1.8 times the speed of h100-sxm-ondemand"
+        "b200-ondemand is best value of 2 pools with room at $4.00 an hour, 1.9 times the speed of h100-sxm-ondemand"
     )
     assert (
         summary.summary(decided(*two, objective="Speed"))
@@ -126,7 +127,7 @@ def test_equals_end_in_the_name() -> None:
     nodes = [node(name, MI355X, labels={"rack": name}) for name in ("c", "a", "b")]
     for objective in ("Value", "Cost", "Speed"):
         found = decided(*nodes, *pools, objective=objective)
-        assert [c.pool.name for c in summary.best_per_pool(found)] == ["a", "b", "c"]
+        assert [c.pool.name for c in best_per_pool(found)] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -247,11 +248,11 @@ def test_pools_without_a_price_are_ranked_by_what_is_known_and_the_sentence_says
 def test_where_no_price_is_known_each_pool_is_compared_by_what_decided() -> None:
     unpriced = [node("u", MI210), node("v", MI100)]
     by_speed, by_size = (decided(*unpriced, objective=objective) for objective in ("Value", "Cost"))
-    assert [summary.behind(each, by_speed) for each in summary.best_per_pool(by_speed)] == [
+    assert [behind(each, by_speed) for each in best_per_pool(by_speed)] == [
         "",
         "takes about 1.6 times as long",
     ]
-    assert [summary.behind(each, by_size) for each in summary.best_per_pool(by_size)] == [
+    assert [behind(each, by_size) for each in best_per_pool(by_size)] == [
         "",
         "has 32.31Gi more memory a GPU",
     ]
@@ -315,7 +316,7 @@ def test_at_an_equal_price_fewer_warnings_come_before_speed() -> None:
     assert summary.summary(found) == (
         "l4-ondemand is cheapest of 2 pools with room at $1.00 an hour, with fewer warnings than h100-sxm-ondemand at the same price"
     )
-    assert summary.behind(summary.best_per_pool(found)[1], found) == "same price, 1 more warning"
+    assert behind(best_per_pool(found)[1], found) == "same price, 1 more warning"
 
 
 def test_at_an_equal_price_an_unknown_speed_comes_last() -> None:
@@ -325,7 +326,7 @@ def test_at_an_equal_price_an_unknown_speed_comes_last() -> None:
     assert summary.summary(found) == (
         "l4-ondemand is cheapest of 2 pools with room at $1.00 an hour, since no speed of w7800-ondemand at the same price is known"
     )
-    assert summary.behind(summary.best_per_pool(found)[1], found) == "same price, no speed is known"
+    assert behind(best_per_pool(found)[1], found) == "same price, no speed is known"
 
 
 @pytest.mark.parametrize(("objective", "price", "said"), [
@@ -341,9 +342,9 @@ def test_a_tie_that_the_name_decides_is_said(objective: str, price: str | None, 
     worse = node("m", device, price=price and "2", labels={"pool": "m"}, taints=["a:PreferNoSchedule"])
     found = decided(*(gpupool(name, {"pool": name}) for name in "zam"), *nodes, worse, objective=objective)
     assert summary.summary(found) == said
-    third, last = summary.best_per_pool(found)[1:]
-    assert (third.pool.name, summary.behind(third, found)) == ("z", "ranks equally, later by name")
-    assert (last.pool.name, summary.behind(last, found)) != ("m", "ranks equally, later by name")
+    third, last = best_per_pool(found)[1:]
+    assert (third.pool.name, behind(third, found)) == ("z", "ranks equally, later by name")
+    assert (last.pool.name, behind(last, found)) != ("m", "ranks equally, later by name")
 
 
 def test_a_pool_that_something_else_puts_behind_is_not_called_equal() -> None:
@@ -351,7 +352,7 @@ def test_a_pool_that_something_else_puts_behind_is_not_called_equal() -> None:
     one, two = node("a", L4, price="1", labels={"pool": "a"}), node("z", L4, price="1.01", labels={"pool": "z"})
     found = decided(*(gpupool(name, {"pool": name}) for name in "za"), one, two, objective="Cost")
     assert summary.summary(found) == "a is cheapest of 2 pools with room at $1.00 an hour"
-    assert summary.behind(summary.best_per_pool(found)[1], found) == "costs $0.01 an hour more"
+    assert behind(best_per_pool(found)[1], found) == "costs $0.01 an hour more"
 
 
 def test_a_gang_that_pays_the_same_for_more_speed_wins() -> None:
@@ -359,4 +360,4 @@ def test_a_gang_that_pays_the_same_for_more_speed_wins() -> None:
     shapes = [{"accelerator": "L4", "gpusPerNode": 2}, {"accelerator": "H100-SXM", "gpusPerNode": 1}]
     found = decided(two, one, objective="Cost", shapes=shapes)
     assert found.candidates[0].pool.accelerator_id == "H100-SXM"
-    assert summary.behind(summary.best_per_pool(found)[1], found) == "same price, takes about 4.0 times as long"
+    assert behind(best_per_pool(found)[1], found) == "same price, takes about 4.0 times as long"

@@ -8,7 +8,7 @@ import pytest
 from builders import A100, ANY_IMAGES, H100, L4, MI210, MI300X, MI355X, Object, decision, images, node, pod
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.placement.report import summary
+from gpujob.placement.scoring.candidate import best_per_pool
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 UNPRICED = {"amd.com/gpu.device-id": "738c", "amd.com/gpu.vram": "32G"}
@@ -16,7 +16,7 @@ UNPRICED = {"amd.com/gpu.device-id": "738c", "amd.com/gpu.vram": "32G"}
 
 def order(*objects: Object, **spec: Any) -> list[str]:
     """Accelerators of the pools that fit, best first."""
-    found = summary.best_per_pool(decision(*objects, **spec))
+    found = best_per_pool(decision(*objects, **spec))
     return [c.pool.accelerator_id for c in found if c.outcome in (Outcome.CHOSEN, Outcome.FITS)]
 
 
@@ -59,7 +59,7 @@ def test_outcomes_are_ranked_before_prices() -> None:
         node("rejected", L4, 4, price="0"),
         gpuMemory="64G",
     )
-    assert [c.outcome for c in summary.best_per_pool(found)] == [
+    assert [c.outcome for c in best_per_pool(found)] == [
         Outcome.CHOSEN, Outcome.BUSY, Outcome.MISCONFIGURED, Outcome.REJECTED,
     ]  # fmt: skip
 

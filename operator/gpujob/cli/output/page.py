@@ -16,7 +16,7 @@ from gpujob.cli.planning.planner import sentence_of, ways_out, why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.report.notes import notes
-from gpujob.placement.scoring.candidate import Candidate, Decision, speed_text
+from gpujob.placement.scoring.candidate import Candidate, Decision, best_per_pool, speed_text
 from gpujob.values.errors import BadInput
 from gpujob.values.finding import listed
 from gpujob.values.vocabulary import Outcome
@@ -77,7 +77,7 @@ def _plan(plan: Plan) -> Iterator[str]:
         yield f"<p><b>{label}</b> {_text(sentence)}</p>"
     if decision.fix:
         yield f"<p><b>Nearest fix:</b> {_text(decision.fix.message)}</p>"
-    candidates = summary.best_per_pool(decision)
+    candidates = best_per_pool(decision)
     if not candidates:
         return
     yield picture(candidates)

@@ -17,7 +17,9 @@ from gpujob.cli.planning.planner import sentence_of, ways_out, why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.fleet.pools.naming import short_names
 from gpujob.placement.report import decision_json, summary
+from gpujob.placement.report.behind import behind
 from gpujob.placement.report.notes import notes
+from gpujob.placement.scoring.candidate import best_per_pool
 from gpujob.values.finding import Finding, listed
 from gpujob.values.vocabulary import Outcome, Verdict
 
@@ -134,7 +136,7 @@ def _endings(
         if started := cells.started(candidate):
             yield "Price:", started
     if not wide:
-        best = summary.best_per_pool(decision)
+        best = best_per_pool(decision)
         yield from _images(best, names)
         if memory := cells.memory_line(best):
             yield "Recipe:", decision_json.recipe(decision)
@@ -165,12 +167,12 @@ def _print_candidates(
     console: Console, decision: Decision, general: frozenset[Finding], names: Mapping[str, str]
 ) -> None:
     """The best candidate of each pool in 120 columns."""
-    best = summary.best_per_pool(decision)
+    best = best_per_pool(decision)
     rows = [
         [
             names[candidate.pool.name],
             *cells.main(candidate),
-            cells.why(candidate, general) or summary.behind(candidate, decision),
+            cells.why(candidate, general) or behind(candidate, decision),
         ]
         for candidate in best
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.devices.identity import nearest
 from gpujob.cli.output.drawing import console_of, print_table
-from gpujob.placement.report import summary
+from gpujob.placement.scoring.candidate import best_per_pool
 from gpujob.values.errors import BadInput
 from gpujob.values.reasons import SECTIONS, Reason
 from gpujob.values.untrusted import one_line
@@ -64,7 +64,7 @@ def document(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
 def of_decision(decision: Decision) -> Iterator[Reason]:
     """The reasons that the tables of a plan show: of each pool without room, and the warnings about the choice."""
     yield from (problem.reason for problem in decision.problems)
-    for candidate in summary.best_per_pool(decision):
+    for candidate in best_per_pool(decision):
         if candidate.outcome not in _WITHOUT:
             yield from (finding.reason for finding in candidate.reasons)
     if decision.choice:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.planning import holders, object_quota
 from gpujob.placement.report import decision_json, summary
-from gpujob.placement.report.summary import best_per_pool
 from gpujob.placement.report.why_not import best_losers
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.request.profile_measurements import Profile, learned_of, profile_of
+from gpujob.placement.scoring.candidate import best_per_pool
 from gpujob.schedule.queue import ALWAYS, place_all
 from gpujob.schedule.waiting import Waiting
 from gpujob.values.finding import Dollars

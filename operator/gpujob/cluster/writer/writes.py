@@ -44,7 +44,7 @@ from gpujob.status.job.log_line import transition
 from gpujob.status.pools import EVENT_NAMESPACE, contradiction
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.status.records.read_objects import owner_uid, read_child, read_pod_record
-from gpujob.status.records.refusals import FAILED_CREATE, refusal_of
+from gpujob.status.records.refused_pods import FAILED_CREATE, refusal_of
 from gpujob.values.untrusted import table, tables
 from gpujob.values.vocabulary import FIELD_MANAGER, SPENDING, Label
 

@@ -56,7 +56,7 @@ def deleted_at(pod: PodState) -> datetime | None:
 
 
 def ended_by_suspension(child: ChildRecord, pod: PodState) -> bool:
-    """Whether a pod was asked to end before its Job was resumed: whoever suspended the Job ended it, and another one follows."""
+    """Whether a pod was asked to end before its Job was resumed: the suspension ended it, and another pod follows."""
     asked, resumed = deleted_at(pod), read_time(child.resumed)
     return asked is not None and resumed is not None and asked <= resumed
 

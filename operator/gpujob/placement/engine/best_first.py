@@ -17,7 +17,7 @@ from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.filters.memory import needed, risk
 from gpujob.placement.filters.selection import PoolClass
 from gpujob.placement.images.image import Image
-from gpujob.placement.scoring import score
+from gpujob.placement.scoring import score, waiting
 from gpujob.placement.scoring.pool_order import PoolScore, order_pools
 from gpujob.placement.scoring.reservations import Reservation, holds_nothing, nearest
 from gpujob.placement.scoring.score import Aim, PoolResult, Rank, Worth
@@ -224,7 +224,7 @@ class LazyCandidate:
 
     def may_become_free(self) -> bool:
         """Whether it has an unavailable candidate that can become free."""
-        return self._counts() and any(trial is None or not score.in_vain(trial.candidate) for trial in self._busy())
+        return self._counts() and any(trial is None or not waiting.in_vain(trial.candidate) for trial in self._busy())
 
     def _counts(self) -> bool:
         """Whether its unavailable candidates count: no gang that holds the model fits the pool, and no nearer one is
@@ -242,7 +242,7 @@ class LazyCandidate:
             if trial is None:
                 if beats(self._search.worth(self._pool_score)):
                     return True
-            elif not score.in_vain(trial.candidate) and beats(score.worth(trial.candidate)):
+            elif not waiting.in_vain(trial.candidate) and beats(score.worth(trial.candidate)):
                 return True
         return False
 

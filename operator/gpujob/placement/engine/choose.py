@@ -21,7 +21,7 @@ from gpujob.placement.filters.job_validation import job_problems
 from gpujob.placement.filters.selection import FilterSelection
 from gpujob.placement.images.selection import selector_of
 from gpujob.placement.request.demand import Demand
-from gpujob.placement.scoring import score
+from gpujob.placement.scoring import score, waiting
 from gpujob.placement.scoring.candidate import Choice
 from gpujob.placement.scoring.reservations import Reservation, holds_of_room
 from gpujob.placement.scoring.score import Aim, PoolResult, Rank, Worth
@@ -124,32 +124,32 @@ def _first(asked: Sequence[GangSearch], aim: Aim, demand: Demand, price_limit: i
     for search in asked:
         search.begin()
     streams = [search.candidates(aim, price_limit=price_limit) for search in asked]
-    waiting: list[tuple[Rank, int, LazyCandidate | PoolResult]] = []
+    heap: list[tuple[Rank, int, LazyCandidate | PoolResult]] = []
     for number, stream in enumerate(streams):
-        waiting += ((each.floor(aim), number, each) for each in islice(stream, 1))
-    heapify(waiting)
-    while waiting:
-        bound, number, found = waiting[0]
+        heap += ((each.floor(aim), number, each) for each in islice(stream, 1))
+    heapify(heap)
+    while heap:
+        bound, number, found = heap[0]
         if isinstance(found, PoolResult):
             return found
         if found.is_next:
             found.is_next = False
             following = next(streams[number], None)
             if following is None:
-                heappop(waiting)
+                heappop(heap)
             else:
-                heapreplace(waiting, (following.floor(aim), number, following))
+                heapreplace(heap, (following.floor(aim), number, following))
             if found.risk:
-                heappush(waiting, (found.bound(aim), number, found))
+                heappush(heap, (found.bound(aim), number, found))
                 continue
         else:
-            heappop(waiting)
+            heappop(heap)
         trial = found.fitting()
         if trial is not None:
             rank = score.rank_of(trial.candidate, aim, demand)
             if rank == bound:
                 return trial
-            heappush(waiting, (rank, number, trial))
+            heappush(heap, (rank, number, trial))
     return None
 
 
@@ -163,7 +163,7 @@ def _without_room(asked: Sequence[GangSearch], objective: Objective) -> Verdict:
 def _better_that_are_busy(
     best: PoolResult, asked: Sequence[GangSearch], objective: Objective
 ) -> Iterator[LazyCandidate]:
-    """The candidates that `score.worth_waiting_for` reads, from the pools that can have one."""
+    """The candidates that `waiting.worth_waiting_for` reads, from the pools that can have one."""
     candidate = best.candidate
     if objective is Objective.VALUE:
         unknown = candidate.price_per_hour is not None and not candidate.speed_of_job
@@ -180,5 +180,5 @@ def _better_that_are_busy(
     yield from (each for each in better if each.risk == candidate.risk and each.is_wished_for(beats))
     if candidate.risk or candidate.suspected:
         others = (each for search in asked for each in search.candidates(_plain(judged)))
-        safer = (each for each in others if score.is_safer(each.risk, candidate))
+        safer = (each for each in others if waiting.is_safer(each.risk, candidate))
         yield from (each for each in safer if each.is_wished_for(lambda _: True))

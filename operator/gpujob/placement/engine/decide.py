@@ -19,7 +19,7 @@ from gpujob.placement.filters.job_validation import job_problems
 from gpujob.placement.filters.selection import FilterSelection
 from gpujob.placement.images.selection import selector_of
 from gpujob.placement.request.demand import Demand
-from gpujob.placement.scoring import score
+from gpujob.placement.scoring import score, waiting
 from gpujob.placement.scoring.candidate import Candidate, Choice, Decision
 from gpujob.placement.scoring.score import PoolResult
 from gpujob.values.finding import Finding
@@ -58,7 +58,7 @@ def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -
     candidates, best = score.ranked(results, demand)
     if best is None or best.candidate.outcome is not Outcome.FITS:
         return Decision(demand, _verdict(candidates, problems), candidates, problems=problems)
-    better = score.worth_waiting_for(best.candidate, candidates, demand) if demand.wait_seconds else None
+    better = waiting.worth_waiting_for(best.candidate, candidates, demand) if demand.wait_seconds else None
     if better is not None:
         others = (candidate for candidate in candidates if candidate is not better)
         return Decision(demand, Verdict.WAITING, (better, *others))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.devices.roofline import REFERENCE
 from gpujob.placement.report.notes import notes
-from gpujob.placement.report.summary import best_per_pool, summary
+from gpujob.placement.report.summary import summary
 from gpujob.placement.request.gang import Gang
-from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix, speed_text
+from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix, best_per_pool, speed_text
 from gpujob.placement.scoring.score import objective_used
 from gpujob.values.finding import Finding, Size
 from gpujob.values.quantity import format_dollars

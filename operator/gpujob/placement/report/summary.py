@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gpujob.catalog.devices.throughput import MILLION
 from gpujob.fleet.pools.pool import MOST_NODES
 from gpujob.placement.engine.gang_sizing import is_open_ended
 from gpujob.placement.filters.memory import lacking
+from gpujob.placement.report.behind import is_by_speed, times
 from gpujob.placement.report.passed_over import (
     FAULTY,
     OF_MODEL,
@@ -16,22 +16,20 @@ from gpujob.placement.report.passed_over import (
     clauses,
     has_room_as,
     passed_over,
-    warning_against,
     warnings_against,
 )
-from gpujob.placement.scoring.candidate import Candidate, Decision, speed_text
+from gpujob.placement.scoring.candidate import Candidate, Decision, best_per_pool
 from gpujob.placement.scoring.score import (
     aim_of,
     is_tied,
     objective_used,
     rank_of,
     telling,
-    waits_for_others,
     without_speed,
     worth,
 )
+from gpujob.placement.scoring.waiting import waits_for_others
 from gpujob.values.finding import Dollars, Finding, counted, listed
-from gpujob.values.quantity import format_bytes
 from gpujob.values.untrusted import one_line
 from gpujob.values.vocabulary import FIXABLE_REASONS, Objective, Outcome, Reason, Verdict
 
@@ -201,7 +199,7 @@ def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -
     equal = "" if is_best else f"; {better.pool.name} is no better value within the error of the speeds"
     if cheapest.price_per_hour == chosen.price_per_hour:
         return ("best value and cheapest of {} pools with room" if is_best else "cheapest of {} pools with room"), equal
-    faster = _times(chosen, cheapest)
+    faster = times(chosen, cheapest)
     return (
         "best value of {} pools with room",
         f", {faster} the speed of {cheapest.pool.name}{equal}" if faster else equal,
@@ -220,7 +218,7 @@ def _at_one_price(chosen: Candidate, fitting: Sequence[Candidate]) -> str:
     if telling(chosen.doubts) < telling(other.doubts):
         return f", with fewer warnings than {name}"
     if (chosen.speed_of_job or 0) > (other.speed_of_job or 0):
-        faster = _times(chosen, other)
+        faster = times(chosen, other)
         if not faster:
             return f", since no speed of {other.pool.name} at the same price is known"
         return f", slightly faster than {name}" if faster.endswith("1.0 times") else f", {faster} the speed of {name}"
@@ -231,17 +229,12 @@ def _without_price(chosen: Candidate, fitting: Sequence[Candidate], objective: O
     """The rank of the chosen candidate among those with room if none has a price: by speed under Value, then by warnings, memory
     and name.
     """
-    if _by_speed(chosen, objective):
+    if is_by_speed(chosen, objective):
         return "fastest"
     sizes = {_size(each) for each in fitting}
     if _size(chosen) > min(sizes):
         return "the one with the fewest warnings"
     return "smallest" if len(sizes) > 1 else BY_NAME
-
-
-def _by_speed(candidate: Candidate, objective: Objective) -> bool:
-    """Whether speed orders candidates without a price."""
-    return objective is Objective.VALUE and candidate.speed is not None
 
 
 def _size(candidate: Candidate) -> tuple[bool, int]:
@@ -274,66 +267,6 @@ def _of_each_rank(candidates: Iterable[Candidate]) -> list[Candidate]:
     return list(first.values())
 
 
-def _times(one: Candidate, other: Candidate) -> str:
-    """The ratio of two speeds; empty if one is unknown."""
-    if one.speed is None or other.speed is None:
-        return ""
-    about = "about " if one.speed.estimate or other.speed.estimate else ""
-    ratio = (one.speed_of_job or 0) * MILLION // max(1, other.speed_of_job or 0)
-    return f"{about}{speed_text(ratio)} times"
-
-
-def behind(candidate: Candidate, decision: Decision) -> str:
-    """How far a fitting candidate is behind the chosen one in the deciding figure; empty if they cannot be compared."""
-    if decision.choice is None or candidate.outcome is not Outcome.FITS:
-        return ""
-    chosen = decision.choice.candidate
-    worse_off = (candidate.suspected and not chosen.suspected) or candidate.risk > chosen.risk
-    if worse_off or candidate in passed_over(best_per_pool(decision), chosen, decision.demand.objective):
-        return warning_against(candidate, chosen)
-    objective = objective_used(decision.demand.objective, [c for c in decision.candidates if has_room_as(chosen, c)])
-    if is_tied(candidate, chosen, objective, decision.demand):
-        return "ranks equally, later by name"
-    if objective is Objective.SPEED:
-        return _ratio("takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
-    if chosen.price_per_hour is None:
-        if _by_speed(chosen, objective):
-            return _ratio("takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
-        more = (candidate.pool.memory or 0) - (chosen.pool.memory or 0)
-        return f"has {format_bytes(more)} more memory a GPU" if more > 0 and chosen.pool.memory else ""
-    if candidate.price_per_hour is None:
-        return "no price is known"
-    worse = objective is Objective.VALUE and _ratio(
-        "costs {} times as much for the same work", candidate.price_of_work, chosen.price_of_work, chosen, candidate
-    )
-    more = candidate.price_per_hour - chosen.price_per_hour
-    if worse or more:
-        return worse or (f"costs {Dollars(more)} an hour more" if more > 0 else "")
-    return _at_the_same_price(candidate, chosen)
-
-
-def _at_the_same_price(candidate: Candidate, chosen: Candidate) -> str:
-    """The figure that ranks a candidate after the chosen one of the same price; empty if none but the name does."""
-    more = telling(candidate.doubts) - telling(chosen.doubts)
-    if more > 0:
-        return f"same price, {counted(more, 'more warning')}"
-    slower = _ratio(
-        "same price, takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate
-    )
-    if slower or candidate.speed is None:
-        return slower or ("same price, no speed is known" if chosen.speed is not None else "")
-    memory = (candidate.pool.memory or 0) - (chosen.pool.memory or 0)
-    return f"same price, {format_bytes(memory)} more memory a GPU" if memory > 0 and chosen.pool.memory else ""
-
-
-def _ratio(sentence: str, of: int | None, to: int | None, *compared: Candidate) -> str:
-    """The sentence with the ratio of two figures, in two digits; empty if it is not above 1."""
-    if not of or not to or of * 100 <= to * 101:
-        return ""
-    about = "about " if any(each.speed is not None and each.speed.estimate for each in compared) else ""
-    return sentence.format(f"{about}{speed_text(of * MILLION // to)}")
-
-
 def of_the_job(decision: Decision) -> frozenset[Finding]:
     """Facts about the job, stated once instead of for each pool: its problems, reasons and warnings that hold everywhere."""
     best = best_per_pool(decision)
@@ -357,11 +290,3 @@ def reason(decision: Decision) -> Reason:
         return Reason.IMPOSSIBLE
     nearest = decision.candidates[0]
     return nearest.reasons[0].reason if nearest.reasons else Reason(decision.verdict.value)
-
-
-def best_per_pool(decision: Decision) -> tuple[Candidate, ...]:
-    """The first candidate of each pool, in the order of the ranking: what a table or a status can show."""
-    best: dict[str, Candidate] = {}
-    for candidate in decision.candidates:
-        best.setdefault(candidate.pool.name, candidate)
-    return tuple(best.values())

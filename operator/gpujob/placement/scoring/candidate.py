@@ -14,7 +14,7 @@ from gpujob.placement.images.choice import ImageChoice
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import Outcome, Verdict
+from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 
 class Candidate(NamedTuple):
@@ -139,3 +139,16 @@ class Decision:
         chosen = self.choice.candidate
         parts = (chosen.pool.name, chosen.runtime.image, chosen.gang.shape, *self.choice.nodes)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def best_per_pool(decision: Decision) -> tuple[Candidate, ...]:
+    """The first candidate of each pool, in the order of the ranking: what a table or a status can show."""
+    best: dict[str, Candidate] = {}
+    for candidate in decision.candidates:
+        best.setdefault(candidate.pool.name, candidate)
+    return tuple(best.values())
+
+
+def lacks_nodes(candidate: Candidate) -> bool:
+    """Whether an unavailable candidate waits for nodes that no autoscaler is known to add."""
+    return any(finding.reason is Reason.MAY_GROW for finding in candidate.reasons)

@@ -16,9 +16,9 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.node_fit import NodeFit
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
-from gpujob.placement.scoring.candidate import Candidate, Decision
+from gpujob.placement.scoring.candidate import Candidate, lacks_nodes
 from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import Objective, Outcome, Reason, Verdict
+from gpujob.values.vocabulary import Objective, Outcome, Reason
 
 ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURED, Outcome.REJECTED)
 
@@ -49,8 +49,6 @@ FINE: Final = MILLION**4
 of the reference differ by at least 1/st if they differ: up to the speed of a million references that is one such part. So the
 order of the pools for one GPU is the order for any number of GPUs.
 """
-
-_IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE})
 
 Rank = tuple[object, ...]
 
@@ -214,10 +212,10 @@ def without_speed(candidates: Sequence[Candidate]) -> list[str]:
     with_room = [candidate for candidate in candidates if candidate.outcome in (Outcome.CHOSEN, Outcome.FITS)]
     busy = [candidate for candidate in candidates if candidate.outcome is Outcome.BUSY]
     asked = with_room or busy or candidates
-    return sorted({candidate.pool.accelerator_id for candidate in asked if _lacks_speed(candidate)})
+    return sorted({candidate.pool.accelerator_id for candidate in asked if lacks_speed(candidate)})
 
 
-def _lacks_speed(candidate: Candidate) -> bool:
+def lacks_speed(candidate: Candidate) -> bool:
     return candidate.price_per_hour is not None and not candidate.speed_of_job
 
 
@@ -260,55 +258,6 @@ def prefers(one: Worth, other: Worth, objective: Objective) -> bool:
     known = [each for each in (one.at_worst, other.at_worst) if each is not None]
     aim = Aim(objective, min(known, default=None) if objective is Objective.VALUE else None)
     return objective_key_of(one, aim) < objective_key_of(other, aim)
-
-
-def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: Demand) -> Candidate | None:
-    """The best unavailable candidate that is safer than the best one with room, or as safe and preferred by the objective; None if
-    there is none.
-
-    A pool that may only grow, or whose nodes did not come, is not waited for: its GPUs have no known end.
-    """
-    busy, objective = (
-        [each for each in candidates if each.outcome is Outcome.BUSY and not in_vain(each)],
-        demand.objective,
-    )
-    if objective is Objective.VALUE and any(map(_lacks_speed, (best, *busy))):
-        objective = Objective.COST
-    better = [
-        each
-        for each in busy
-        if is_safer(each.risk, best) or (each.risk == best.risk and prefers(worth(each), worth(best), objective))
-    ]
-    least = min((each.risk for each in better), default=0)
-    better = [each for each in better if each.risk == least]
-    aim = aim_of(objective, better, demand)
-    return min(better, key=lambda each: (*objective_key(each, aim), *ties(each)), default=None)
-
-
-def is_safer(risk: int, best: Candidate) -> bool:
-    """Whether an unavailable candidate of this risk ranks before the best one with room, whatever their prices."""
-    return best.suspected or risk < best.risk
-
-
-def in_vain(candidate: Candidate) -> bool:
-    """True if no running job on an unavailable candidate has a known end."""
-    return waits_for_others(candidate) or any(finding.reason in _IN_VAIN for finding in candidate.reasons)
-
-
-def waits_for_others(candidate: Candidate) -> bool:
-    """Whether an unavailable candidate fits only on hosts that are started for other jobs, by its price limit."""
-    return bool(candidate.reasons) and all(finding.reason is Reason.PRICE_CAP for finding in candidate.reasons)
-
-
-def only_waits_for_others(decision: Decision) -> bool:
-    """Whether a job waits, and for nothing else."""
-    busy = [each for each in decision.candidates if each.outcome is Outcome.BUSY]
-    return decision.verdict is Verdict.WAITING and all(map(waits_for_others, busy))
-
-
-def lacks_nodes(candidate: Candidate) -> bool:
-    """Whether an unavailable candidate waits for nodes that no autoscaler is known to add."""
-    return any(finding.reason is Reason.MAY_GROW for finding in candidate.reasons)
 
 
 def ties(candidate: Candidate) -> Rank:

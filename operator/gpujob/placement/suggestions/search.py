@@ -21,9 +21,9 @@ from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
-from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix
+from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix, lacks_nodes
 from gpujob.placement.scoring.equal_pools import one_of_each_kind
-from gpujob.placement.scoring.score import lacks_nodes, only_waits_for_others, waits_for_others
+from gpujob.placement.scoring.waiting import only_waits_for_others, waits_for_others
 from gpujob.placement.suggestions.constraints import (
     PRICE_LIMIT,
     as_root,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gpujob.placement.report import decision_json, summary
-from gpujob.placement.scoring.candidate import Candidate, Decision
+from gpujob.placement.scoring.candidate import Candidate, Decision, best_per_pool
 from gpujob.status.attempts import cost, probe_runs, progress
 from gpujob.status.attempts.waits import read_time, within
 from gpujob.status.job import conditions
@@ -280,7 +280,7 @@ def hint(decision: Decision) -> dict[str, Any]:
 
 
 def _candidates(decision: Decision) -> list[dict[str, Any]]:
-    return [_candidate(candidate) for candidate in summary.best_per_pool(decision)[:CANDIDATES]]
+    return [_candidate(candidate) for candidate in best_per_pool(decision)[:CANDIDATES]]
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:

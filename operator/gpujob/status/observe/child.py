@@ -12,7 +12,7 @@ from gpujob.status.attempts.probe_runs import steps_of
 from gpujob.status.observe.memory import OUT_OF_MEMORY, ran_out_of_memory
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.status.records.preflight import Check, verdict_of
-from gpujob.status.records.refusals import FAILED_CREATE, remedy_of
+from gpujob.status.records.refused_pods import FAILED_CREATE, remedy_of
 from gpujob.status.records.rendezvous import Ended, why_not_met
 from gpujob.values.finding import counted, listed
 from gpujob.values.quantity import format_dollars

@@ -1,0 +1,57 @@
+"""What a job waits for: a better pool that is busy, or hosts that are started for other jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.candidate import Candidate, Decision
+from gpujob.placement.scoring.score import aim_of, lacks_speed, objective_key, prefers, ties, worth
+from gpujob.values.vocabulary import Objective, Outcome, Reason, Verdict
+
+_IN_VAIN: Final = frozenset({Reason.MAY_GROW, Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE})
+
+
+def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: Demand) -> Candidate | None:
+    """The best unavailable candidate that is safer than the best one with room, or as safe and preferred by the objective; None if
+    there is none.
+
+    A pool that may only grow, or whose nodes did not come, is not waited for: its GPUs have no known end.
+    """
+    busy, objective = (
+        [each for each in candidates if each.outcome is Outcome.BUSY and not in_vain(each)],
+        demand.objective,
+    )
+    if objective is Objective.VALUE and any(map(lacks_speed, (best, *busy))):
+        objective = Objective.COST
+    better = [
+        each
+        for each in busy
+        if is_safer(each.risk, best) or (each.risk == best.risk and prefers(worth(each), worth(best), objective))
+    ]
+    least = min((each.risk for each in better), default=0)
+    better = [each for each in better if each.risk == least]
+    aim = aim_of(objective, better, demand)
+    return min(better, key=lambda each: (*objective_key(each, aim), *ties(each)), default=None)
+
+
+def is_safer(risk: int, best: Candidate) -> bool:
+    """Whether an unavailable candidate of this risk ranks before the best one with room, whatever their prices."""
+    return best.suspected or risk < best.risk
+
+
+def in_vain(candidate: Candidate) -> bool:
+    """True if no running job on an unavailable candidate has a known end."""
+    return waits_for_others(candidate) or any(finding.reason in _IN_VAIN for finding in candidate.reasons)
+
+
+def waits_for_others(candidate: Candidate) -> bool:
+    """Whether an unavailable candidate fits only on hosts that are started for other jobs, by its price limit."""
+    return bool(candidate.reasons) and all(finding.reason is Reason.PRICE_CAP for finding in candidate.reasons)
+
+
+def only_waits_for_others(decision: Decision) -> bool:
+    """Whether a job waits, and for nothing else."""
+    busy = [each for each in decision.candidates if each.outcome is Outcome.BUSY]
+    return decision.verdict is Verdict.WAITING and all(map(waits_for_others, busy))
