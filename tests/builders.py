@@ -221,7 +221,7 @@ def pool_of(found: Fleet, name: str, resource: str | None = None) -> Pool:
     """The pool that holds a node (and, where the node has several resources, this one)."""
     holders = [
         pool
-        for pool in found.pools
+        for pool in found.whole_pools
         if resource in (None, pool.resource) and any(member.name == name for member in pool.nodes)
     ]
     assert len(holders) == 1, f"{name} is in {[pool.name for pool in holders]}"

@@ -223,7 +223,8 @@ def test_each_pool_gets_the_smallest_gang_that_holds_the_model(objects: list[Obj
     """By a walk over every count on one usable node and over whole nodes, pool by pool."""
     fleet, known = fleet_of(read_cluster(objects), ANY_IMAGES)
     sized = estimated(wish, fleet, known)
-    for pool in fleet.pools if wish.sized_by_model else ():
+    # Pools that join others get the gangs of several nodes among these.
+    for pool in [each for each in fleet.pools if not each.joins] if wish.sized_by_model else ():
         gangs = [gang for gang in sized.gangs if gang.is_for(pool.name)]
         sizes, nodes = [size for size, _ in pool.node_sizes(10**6)], wish.nodes if wish.nodes_said else None
         made = [gang for gang in every_gang(pool, nodes) if gang.gpus <= 64]

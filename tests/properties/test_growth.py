@@ -131,6 +131,130 @@ def test_a_pool_that_can_grow_never_worsens_the_verdict(
     assert verdict(wish, [*there, *pool]) >= verdict(wish, there)
 
 
+@st.composite
+def unlike_nodes(draw: st.DrawFn, most: int, prefix: str = "u") -> list[Object]:
+    """Nodes that have one device and differ in all that makes several pools of them, or in all that a node of a GPUPool may."""
+    found = []
+    for number in range(draw(st.integers(1, most))):
+        labels = {
+            "karpenter.sh/capacity-type": draw(st.sampled_from(("on-demand", "on-demand", "spot", "reserved"))),
+            "nvidia.com/cuda.driver-version.full": draw(st.sampled_from(("580.95.05", "550.54.15", "470.10.1", None))),
+            "nvidia.com/cuda.driver.major": None,
+            "nvidia.com/cuda.driver-version.major": None,
+            "nvidia.com/gpu.memory": draw(st.sampled_from(("23034", "20000"))),
+            "node.kubernetes.io/instance-type": draw(st.sampled_from((None, None, "g6.48xlarge"))),
+        }
+        price, count = draw(st.sampled_from((None, "0.5", "1", "1.00", "3"))), draw(st.sampled_from((1, 2, 4)))
+        state = draw(st.integers(0, 5))
+        found.append(
+            node(
+                f"{prefix}{number}", L4, count, labels={"rack": "mix", **labels}, price=price, cordoned=state == 0,
+                taints=("team=a:NoSchedule",) if state == 1 else (),
+            )
+        )  # fmt: skip
+    return found
+
+
+mixes = st.lists(
+    st.builds(
+        lambda price, more: gpupool("mix", {"rack": "mix"}, **price, **more),
+        st.sampled_from(({}, {}, {"price": {"perNodeHour": "6"}})),
+        st.sampled_from(({}, {}, {"provision": {"maxNodes": 20}}, {"capacityType": "OnDemand"})),
+    ),
+    max_size=1,
+)
+"""A GPUPool of all these nodes, or none: then they are discovered."""
+
+of_mixes = st.fixed_dictionaries(
+    {"nodes": st.integers(1, 3), "gpusPerNode": st.sampled_from((1, 2, 4))},
+    optional={
+        "gpuMemory": st.sampled_from(("16G", "22G", "23G", "60G")),
+        "placement": st.sampled_from(
+            (
+                {"maxPricePerHour": "1.50"},
+                {"maxPricePerHour": "12"},
+                {"capacityTypes": ["OnDemand"]},
+                {"capacityTypes": ["Reserved"]},
+                {"capacityTypes": ["OnDemand", "Reserved", "Spot"], "objective": "Speed"},
+                {"accelerators": {"allow": ["L4"]}, "capacityTypes": ["OnDemand", "Spot"]},
+            )
+        ),
+    },
+)
+
+
+@settings(max_examples=100)
+@given(mixes, unlike_nodes(4), unlike_nodes(2, "more"), of_mixes)
+def test_an_unlike_node_never_worsens_verdict_or_fix(
+    pool: list[Object], there: list[Object], more: list[Object], job: Object
+) -> None:
+    wish = demand(**job)
+    (few, before), (many, after) = fixed(wish, [*pool, *there]), fixed(wish, [*pool, *there, *more])
+    assert WORST.index(many.verdict) >= WORST.index(few.verdict)
+    if many.verdict in WORST[:2] and before is not None:
+        assert after is not None
+        assert len(after.changes) <= len(before.changes)
+
+
+@settings(max_examples=60)
+@given(mixes, unlike_nodes(5), of_mixes, st.integers(0, 4))
+def test_a_low_price_or_a_newer_driver_on_some_nodes_never_worsens_the_verdict(
+    pool: list[Object], there: list[Object], job: Object, first: int
+) -> None:
+    wish, before = demand(**job), verdict(demand(**job), [*pool, *there])
+    priced, upgraded = copy.deepcopy(there), copy.deepcopy(there)
+    for each in priced[first:]:
+        each["metadata"]["annotations"]["gpujob.dev/price-per-gpu-hour"] = "0.02"
+    for each in upgraded[first:]:
+        each["metadata"]["labels"]["nvidia.com/cuda.driver-version.full"] = "595.10.01"
+    assert verdict(wish, [*pool, *priced]) >= before
+    assert verdict(wish, [*pool, *upgraded]) >= before
+
+
+@settings(max_examples=60)
+@given(mixes, unlike_nodes(5), of_mixes)
+def test_unlike_nodes_are_chosen_from_as_they_are_decided_about(
+    pool: list[Object], there: list[Object], job: Object
+) -> None:
+    wish, fleet = demand(**job), fleet_from([*pool, *there])
+    decided, chosen = decide(wish, fleet, ANY_IMAGES), choose(wish, fleet, ANY_IMAGES)
+    assert (chosen.verdict, chosen.choice) == (decided.verdict, decided.choice)
+
+
+@settings(max_examples=60)
+@given(unlike_nodes(5), of_mixes)
+def test_a_gang_that_enough_discovered_nodes_suit_has_a_place(there: list[Object], job: Object) -> None:
+    """The nodes that suit a pod of the job alone, whatever pools they are in."""
+    wish = demand(**job)
+    alone = demand(**{**job, "nodes": 1})
+    limit = wish.max_price
+    alone = alone.but(max_price=None if limit is None else limit // wish.gang.nodes)
+    able = [verdict(alone, [each]) for each in there]
+    for least in (WORST.index(Verdict.PLACED), WORST.index(Verdict.WAITING)):
+        if sum(each >= least for each in able) >= wish.gang.nodes:
+            assert verdict(wish, there) >= least
+
+
+@settings(max_examples=60)
+@given(mixes, unlike_nodes(4), st.lists(of_mixes, min_size=2, max_size=8))
+def test_a_device_of_unlike_nodes_is_promised_once_and_impossible_is_so_in_the_queue(
+    pool: list[Object], there: list[Object], queue: list[Object]
+) -> None:
+    left = {each["metadata"]["name"]: int(each["status"]["allocatable"]["nvidia.com/gpu"]) for each in there}
+    waiting = [Waiting(f"{number:03d}", "", demand(**job)) for number, job in enumerate(queue)]
+    new, size, fleet = 0, max(left.values()), fleet_from([*pool, *there])
+    for placing in place_all(waiting, fleet, ANY_IMAGES):
+        gpus = placing.choice.candidate.gang.gpus_per_node if placing.choice else 0
+        for name in placing.choice.nodes if placing.choice else ():
+            if name:
+                left[name] -= gpus
+            new += 0 if name else gpus
+        alone = choose(placing.job.demand, fleet, ANY_IMAGES).verdict
+        assert (alone is Verdict.IMPOSSIBLE) == (placing.verdict is Verdict.IMPOSSIBLE)
+    assert min(left.values()) >= 0
+    assert new <= size * (20 - len(there)) + sum(left.values())
+
+
 @settings(max_examples=25)
 @given(some_nodes(most=12), jobs())
 def test_a_price_never_worsens_the_verdict(there: list[Object], job: Object) -> None:

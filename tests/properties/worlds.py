@@ -91,6 +91,19 @@ upkeep = st.sampled_from(
 )
 """Labels of nodes of which maintenance is announced, or a fault is reported."""
 
+unlike = st.sampled_from(
+    [
+        {},
+        {},
+        {},
+        {"karpenter.sh/capacity-type": "spot"},
+        {"karpenter.sh/capacity-type": "reserved", "nvidia.com/cuda.driver-version.full": "550.54.15"},
+        {"nvidia.com/cuda.driver-version.full": "470.10.1", "amd.com/gpu.driver-version": "5.16.9"},
+        {"nvidia.com/cuda.driver-version.full": None, "amd.com/gpu.driver-version": None},
+    ]
+)
+"""Labels that make a node of a pool unlike the others."""
+
 
 @st.composite
 def good_nodes(draw: st.DrawFn, name: str) -> Object:
@@ -104,7 +117,7 @@ def good_nodes(draw: st.DrawFn, name: str) -> Object:
         handlers=draw(handlers),
         taints=draw(st.lists(taints, max_size=2, unique=True)), ready=draw(st.sampled_from([True, True, True, False])),
         cordoned=draw(st.sampled_from([False, False, False, True])), price=draw(prices),
-        labels={"pool": draw(st.sampled_from(["a", "b", "c"])), **draw(upkeep)},
+        labels={"pool": draw(st.sampled_from(["a", "b", "c"])), **draw(upkeep), **draw(unlike)},
     )  # fmt: skip
 
 

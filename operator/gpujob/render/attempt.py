@@ -200,7 +200,7 @@ class Attempt(Numbered):
     def _chosen(self) -> Manifest:
         candidate = self.choice.candidate
         record = {
-            "pool": self.pool.name,
+            "pool": self.pool.family,
             "vendor": self.pool.vendor.value,
             "accelerator": self.pool.accelerator_id,
             "nodes": self.nodes,

@@ -228,6 +228,9 @@ class Reason(StrEnum):
         "none, or install one that the sentence names")
     QUOTA_UNCHECKED = ("QuotaUnchecked", "a ResourceQuota has a scope that nothing is known of, or leaves no ConfigMap",
         "see that the quota leaves enough")
+    NODES_DIFFER = ("NodesDiffer",
+        "the gang uses nodes of several pools with equal GPUs, which differ in what the sentence names: the worst counts for all",
+        "none; make the nodes equal, or ask for fewer nodes, for the facts of one pool")
     PRICE_INDICATIVE = ("PriceIndicative", "the price is a list price, of another region, or a bound", "set one in a GPUPool")
     NO_PRICE = ("NoPrice", "no price of the pool is known; under Cost and Value it comes after those with one",
         "set one in a GPUPool")

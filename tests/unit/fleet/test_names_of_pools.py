@@ -23,10 +23,10 @@ def nodes() -> list[Object]:
 
 
 def names(*objects: Object) -> list[str]:
-    return [pool.name for pool in fleet(*objects).pools]
+    return [pool.name for pool in fleet(*objects).whole_pools]
 
 
-FIRST, SECOND = "h100-sxm-ondemand-30e875", "h100-sxm-ondemand-59c2cc"
+FIRST, SECOND = "h100-sxm-ondemand-4d5181", "h100-sxm-ondemand-6072e6"
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ FIRST, SECOND = "h100-sxm-ondemand-30e875", "h100-sxm-ondemand-59c2cc"
         (FIRST,),
         (FIRST, SECOND),
         # Also the longer hash that the discovered pool would take next.
-        (FIRST, f"{FIRST}e", f"{FIRST}e2"),
+        (FIRST, f"{FIRST}7", f"{FIRST}75"),
         # The plain name, its stems, and a name of no pool.
         ("h100-sxm-ondemand",),
         ("h100-sxm",),
@@ -47,9 +47,9 @@ def test_whatever_an_admin_calls_a_pool_each_name_is_given_once(called: tuple[st
     assert names(*nodes()) == [FIRST, SECOND]
     pools = [gpupool(name, MINE if number == 0 else {"no": "node"}) for number, name in enumerate(called)]
     found = fleet(*nodes(), *pools)
-    shown = [pool.name for pool in found.pools]
+    shown = [pool.name for pool in found.whole_pools]
     assert len(shown) == len(set(shown))
-    held = {pool.name: [each.name for each in pool.nodes] for pool in found.pools}
+    held = {pool.name: [each.name for each in pool.nodes] for pool in found.whole_pools}
     assert held[called[0]] == ["a"]
     assert sorted(name for nodes in held.values() for name in nodes) == ["a", "b", "c"]
     placed = decision(*nodes(), *pools, gpusPerNode=8)
@@ -58,7 +58,7 @@ def test_whatever_an_admin_calls_a_pool_each_name_is_given_once(called: tuple[st
 
 def test_an_admin_s_pool_of_a_discovered_name_answers_to_it_alone() -> None:
     found = fleet(*nodes(), gpupool(FIRST, MINE))
-    assert [pool.name for pool in found.pools if pool.is_called(FIRST)] == [FIRST]
+    assert [pool.name for pool in found.whole_pools if pool.is_called(FIRST)] == [FIRST]
     (mine,) = (pool for pool in found.pools if pool.name == FIRST)
     assert not mine.discovered
 

@@ -139,7 +139,7 @@ def test_nodes_with_a_taint_that_prefers_others_come_last() -> None:
     preferred = node("b", A100)
     discouraged = node("a", A100, taints=["x=y:PreferNoSchedule"])
     found = fleet(discouraged, preferred)
-    assert len(found.pools) == 2
+    assert len(found.whole_pools) == 2
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,9 @@ def pod_security(facts: Facts) -> Iterator[Found]:
         return
     level = namespace.level
     privileged = [
-        pool.name for pool in facts.fleet.pools if pool.host_devices or (pool.fabric and pool.fabric.host_network)
+        pool.name for pool in facts.fleet.whole_pools if pool.host_devices or (pool.fabric and pool.fabric.host_network)
     ]
-    locked = [pool.name for pool in facts.fleet.pools if pool.fabric and pool.fabric.lock_memory]
+    locked = [pool.name for pool in facts.fleet.whole_pools if pool.fabric and pool.fabric.lock_memory]
     remedy = f"label the namespace {ENFORCE}={PRIVILEGED}, or use other pools there"
     if level != PRIVILEGED and privileged:
         said = f"namespace {where} enforces {level}, and {several(privileged)} need device files or the network of the host"
@@ -66,14 +66,15 @@ def pod_security(facts: Facts) -> Iterator[Found]:
 def pools_of_namespace(facts: Facts) -> Iterator[Found]:
     """Whether any pool lets this namespace in."""
     namespace = facts.fleet.namespaces.get(facts.namespace)
-    closed = [pool.name for pool in facts.fleet.pools if namespace and namespace.lacks(pool.namespaces)]
-    if closed and len(closed) == len(facts.fleet.pools):
+    closed = [pool.name for pool in facts.fleet.whole_pools if namespace and namespace.lacks(pool.namespaces)]
+    if closed and len(closed) == len(facts.fleet.whole_pools):
         said = f"no pool is open to namespace {facts.namespace}: {several(closed)} select others"
         yield error("namespace", said, "label the namespace as spec.namespaceSelector of a GPUPool asks")
     elif closed:
         yield fine(
             "namespace",
-            f"{len(facts.fleet.pools) - len(closed)} of {len(facts.fleet.pools)} pools are open to namespace {facts.namespace}",
+            f"{len(facts.fleet.whole_pools) - len(closed)} of {len(facts.fleet.whole_pools)} pools are open to namespace "
+            f"{facts.namespace}",
         )
 
 

@@ -28,7 +28,7 @@ OF_NODES: Final = frozenset({"Kubernetes", "Autoscaler", "Karpenter", "Medik8s",
 def labels(facts: Facts) -> Iterator[Found]:
     """Pools whose labels contradict each other, or name no device that could be used."""
     check, well = "labels", 0
-    for pool in facts.fleet.pools:
+    for pool in facts.fleet.whole_pools:
         contradictions = [doubt for doubt in pool.doubts if doubt.reason is Reason.LABELS_CONTRADICT]
         if pool.problem is not None:
             remedy = "correct the labels of its nodes, or write a GPUPool for them"
@@ -45,7 +45,7 @@ def labels(facts: Facts) -> Iterator[Found]:
 def drivers(facts: Facts) -> Iterator[Found]:
     """Drivers that are too old for images of the catalog, and those that are unknown."""
     check = "drivers"
-    for pool in facts.fleet.pools:
+    for pool in facts.fleet.whole_pools:
         images = [image.facts for image in shipped_images(facts.catalog, pool.vendor) if image.facts is not None]
         if pool.driver is None:
             said = f"no label says the driver of {pool.vendor.value} devices"
@@ -68,7 +68,7 @@ def drivers(facts: Facts) -> Iterator[Found]:
 def groups(facts: Facts) -> Iterator[Found]:
     """AMD pools without the groups that own /dev/kfd and /dev/dri/renderD*."""
     check = "render-groups"
-    amd = [pool for pool in facts.fleet.pools if pool.vendor is Vendor.AMD]
+    amd = [pool for pool in facts.fleet.whole_pools if pool.vendor is Vendor.AMD]
     silent = [pool.name for pool in amd if not pool.supplemental_groups and not pool.host_devices]
     if silent:
         yield warning(
@@ -85,7 +85,7 @@ def health(facts: Facts) -> Iterator[Found]:
     """Whether an agent would report a broken GPU, by vendor; and what is reported now."""
     check = "health-signals"
     for vendor in Vendor:
-        pools = [pool for pool in facts.fleet.pools if pool.vendor is vendor]
+        pools = [pool for pool in facts.fleet.whole_pools if pool.vendor is vendor]
         names = {node.name for pool in pools for node in pool.nodes if node.name}
         if not names:
             continue
@@ -103,7 +103,7 @@ def health(facts: Facts) -> Iterator[Found]:
                 f"no agent reports faults of {vendor.value} devices: no node has a condition or label of a health agent",
                 f"install {agent}; until then a broken device shows in jobs that fail",
             )
-    for pool in facts.fleet.pools:
+    for pool in facts.fleet.whole_pools:
         for node in (node for node in pool.nodes if node.suspected is not None):
             yield warning(
                 check,
@@ -145,15 +145,15 @@ def _has(signs: set[str], key: str) -> bool:
 def prices(facts: Facts) -> Iterator[Found]:
     """Pools without a price, or with a median of list prices; own prices that are of nothing here."""
     check = "prices"
-    without = [pool for pool in facts.fleet.pools if pool.price is None]
+    without = [pool for pool in facts.fleet.whole_pools if pool.price is None]
     for pool in without:
         said = "no price is known, so jobs with a limit of price are refused there and Cost and Value come last"
         yield warning(check, said, _price_of(pool), pool.name)
-    for pool in facts.fleet.pools:
+    for pool in facts.fleet.whole_pools:
         if any(doubt.reason is Reason.PRICE_INDICATIVE for doubt in pool.doubts) and pool.price is not None:
             yield warning(check, f"the price is no price of yours: {pool.price.source}", _price_of(pool), pool.name)
-    used = {pool.accelerator_id for pool in facts.fleet.pools} | {
-        pool.instance_type.lower() for pool in facts.fleet.pools
+    used = {pool.accelerator_id for pool in facts.fleet.whole_pools} | {
+        pool.instance_type.lower() for pool in facts.fleet.whole_pools
     }
     own = facts.catalog.own_prices
     hit = {price.word for key, price in own.items() if key in used}
@@ -163,8 +163,10 @@ def prices(facts: Facts) -> Iterator[Found]:
             f"prices.{word} is of no pool: there is no such accelerator or instance type here",
             "correct the name; kubectl gpujob pools -o wide shows those that are there",
         )
-    if facts.fleet.pools and len(without) < len(facts.fleet.pools):
-        yield fine(check, f"{len(facts.fleet.pools) - len(without)} of {len(facts.fleet.pools)} pools have a price")
+    if facts.fleet.whole_pools and len(without) < len(facts.fleet.whole_pools):
+        yield fine(
+            check, f"{len(facts.fleet.whole_pools) - len(without)} of {len(facts.fleet.whole_pools)} pools have a price"
+        )
 
 
 def _price_of(pool: Pool) -> str:

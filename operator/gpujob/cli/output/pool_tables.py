@@ -22,18 +22,20 @@ if TYPE_CHECKING:
 def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
     """The pools with their free GPUs, prices, problems and warnings."""
     headers = ["POOL", "VENDOR", "ACCELERATOR", "NODES", "FREE/TOTAL", "MEMORY", "DRIVER", "$/GPU-H"]
-    names = short_names(fleet.pools)
-    rows = [_pool_row(pool, pool.name if wide else names[pool.name]) for pool in fleet.pools]
-    notes = [_notes(pool, fleet) for pool in fleet.pools]
+    names = short_names(fleet.whole_pools)
+    rows = [_pool_row(pool, pool.name if wide else names[pool.name]) for pool in fleet.whole_pools]
+    notes = [_notes(pool, fleet) for pool in fleet.whole_pools]
     if wide:
         headers += ["PRICE FROM", "INSTANCE TYPE", "REGION", "CAPACITY", "CPU", "NOTE"]
-        further = [[*_origin(pool), "; ".join(said)] for pool, said in zip(fleet.pools, notes, strict=True)]
+        further = [[*_origin(pool), "; ".join(said)] for pool, said in zip(fleet.whole_pools, notes, strict=True)]
         rows = [[*row, *more] for row, more in zip(rows, further, strict=True)]
     console = console_of(color)
     with console.capture() as shown:
         print_table(console, headers, rows, [""] * len(rows), UNLIMITED if wide else PLAN_WIDTH)
         noted = (
-            [] if wide else [(names[pool.name], said) for pool, said in zip(fleet.pools, notes, strict=True) if said]
+            []
+            if wide
+            else [(names[pool.name], said) for pool, said in zip(fleet.whole_pools, notes, strict=True) if said]
         )
         if noted:
             console.print()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def documents(fleet: Fleet) -> list[dict[str, Any]]:
     """One record for each pool, in the order of their names."""
-    return [_pool(pool, fleet) for pool in fleet.pools]
+    return [_pool(pool, fleet) for pool in fleet.whole_pools]
 
 
 def _pool(pool: Pool, fleet: Fleet) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def snapshot(operator: Running, index: ClusterIndex, client: ApiClient) -> Calla
     # Only the leader exposes jobs and pods: several operators would count everything several times.
     leader = operator.leadership.is_leader()
     jobs = list(index.jobs.values()) if leader else []
-    pools = index.fleet().pools if leader and operator.cache.complete else ()
+    pools = index.fleet().whole_pools if leader and operator.cache.complete else ()
     kinds = {scope: entry.key for scope, entry in operator.cache.kinds.items()}
     refused = {kinds[scope] for scope in operator.health.refused}
     watch_age: dict[str, float] = {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 
 from gpujob.cluster.controller.actions import JobActions
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.gpupools.selection import selects
 from gpujob.fleet.pools.arriving import Arriving
+from gpujob.fleet.pools.pool import Pool
 from gpujob.lifecycle import actions
 from gpujob.lifecycle.actions import Action, Numbers
 from gpujob.lifecycle.attempts import is_final
@@ -31,8 +32,8 @@ class JobReconciler:
         over_budget: Callable[[str], str | None] = lambda namespace: "",
     ) -> None:
         self._work, self._steps, self._over_budget = work, steps, over_budget
-        self._prices: dict[str, int] = {}
-        """Micro-dollars an hour of a device, by pool, and until when they are believed."""
+        self._pools: dict[str, list[Pool]] = {}
+        """The pools with their parts, by the name of the GPUPool, and until when their prices are believed."""
         self._prices_until = -math.inf
 
     def look(self, job: JobRecord) -> None:
@@ -132,10 +133,11 @@ class JobReconciler:
         if child.ended or placement.get("provision"):
             return None
         if now >= self._prices_until:
-            priced = (pool for pool in self._work.index.fleet().pools if pool.price is not None)
-            self._prices = {pool.name: pool.price.per_gpu_hour for pool in priced if pool.price}
+            self._pools = {}
+            for pool in self._work.index.fleet().pools:
+                self._pools.setdefault(pool.family, []).append(pool)
             self._prices_until = now + self._work.timings.prices
-        price = self._prices.get(str(placement.get("pool", "")))
+        price = _price_on(child.nodes, self._pools.get(str(placement.get("pool", "")), ()))
         gpus = gpus_of(placement)
         return price * gpus if price is not None and gpus else None
 
@@ -204,3 +206,9 @@ def _is_new(pod: PodState) -> bool:
     return pod.phase == "Pending" and not (
         pod.leaving or pod.started or pod.waiting_reason or pod.check or pod.unhealthy
     )
+
+
+def _price_on(nodes: Collection[str], family: Iterable[Pool]) -> int | None:
+    """Micro-dollars an hour of a device of a pool, or of a part of it that has all these nodes; None if it is unknown."""
+    has_them = (pool for pool in family if not pool.part_of or (nodes and pool.positions.keys() >= set(nodes)))
+    return min((pool.price.per_gpu_hour for pool in has_them if pool.price is not None), default=None)

@@ -82,13 +82,13 @@ class PoolPublisher:
     async def publish(self, fleet: Fleet) -> None:
         """Creates, updates and deletes what differs."""
         records = self._index.pool_records()
-        for pool in fleet.pools:
+        for pool in fleet.whole_pools:
             try:
                 await self._publish_pool(pool, fleet, records.get(pool.name))
             except ApiError as error:  # an error in one pool does not stop the others
                 self._published_at = ()
                 log.warning("pool not published", pool=pool.name, error=str(error))
-        alive = {pool.name for pool in fleet.pools}
+        alive = {pool.name for pool in fleet.whole_pools}
         for name in sorted(records.keys() - alive):
             if records[name].admin is None:
                 log.info("discovered pool removed, no node has its devices", pool=name)

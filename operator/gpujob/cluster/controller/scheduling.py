@@ -186,7 +186,7 @@ class SchedulingRound:
                 attempt,
                 job.namespace,
                 choice.nodes,
-                pool.name,
+                pool.family,
                 pool.resource,
                 gpus,
                 choice.needs,

@@ -20,7 +20,6 @@ from gpujob.fleet.labels.device_fraction import WHOLE
 from gpujob.fleet.labels.facts import DeviceFacts, declared
 from gpujob.fleet.pools import pricing
 from gpujob.fleet.pools.autoscaling import doubts_of, gpus_of_new, growth_of, node_pool_of
-from gpujob.fleet.pools.equipment import Best
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.vendors import amd_hosts
 from gpujob.values.finding import Finding, Size, distinct, listed, nearest
@@ -72,44 +71,12 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         growth=growth,
         request=request,
         also_counted_as=also_counted_as(groups[0]) if groups else (),
-        best=_best(admin, groups, facts, capacity, price, catalog),
         host_devices=admin.device_mode is DeviceMode.HOST_DEVICES,
         fabric=admin.fabric,
         namespaces=admin.namespaces,
         vendor_assumed=not groups and facts.accelerator is None and vendor_said(admin, catalog) is None,
         node_pool="" if growth else next(filter(None, (node_pool_of(group.node.labels) for group in groups)), ""),
     )
-
-
-def _best(
-    admin: AdminPool,
-    groups: list[DeviceGroup],
-    worst: DeviceFacts,
-    capacity: CapacityType,
-    price: pricing.PoolPrice | None,
-    catalog: Catalog,
-) -> Best | None:
-    """The best facts of the nodes, where the admin leaves them to the nodes and these differ; else None."""
-    if len(groups) < 2:
-        return None
-    types = frozenset({capacity} if admin.capacity_type else {group.origin.capacity_type for group in groups})
-    drivers = [group.facts.driver for group in groups if group.facts.driver]
-    sizes = [size for group in groups if (size := _overridden(group, worst.accelerator).memory) is not None]
-    prices = [
-        own.per_gpu_hour
-        for group in groups
-        if (own := pricing.of_nodes([group], admin.price, worst.accelerator, capacity, catalog, None, worst.share)[0])
-    ]
-    found = Best(
-        types,
-        max(drivers, key=release, default=None),
-        admin.memory or max(sizes, default=None),
-        min(prices, default=None),
-    )
-    of_worst = Best(
-        frozenset({capacity}), worst.driver, admin.memory or worst.memory, price.per_gpu_hour if price else None
-    )
-    return found if found != of_worst else None
 
 
 def _beyond_card(admin: AdminPool, facts: DeviceFacts) -> tuple[Finding, ...]:

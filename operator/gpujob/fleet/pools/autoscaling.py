@@ -18,8 +18,12 @@ UNCOUNTED: Final = Resources(millicores=10**9, memory=2**60, storage=2**60, pods
 SHARE_PER_GPU: Final = Resources(millicores=4_500, memory=18 * GI, storage=30 * GI, pods=0)
 """The basis of a GPU's share if the node's resources are unknown: pods get 4 cores and 16Gi for each."""
 
+OF_KARPENTER: Final = "karpenter.sh/nodepool"
+"""The label of nodes that Karpenter adds. It passes over pods whose affinity names nodes or host names (kubernetes-sigs/karpenter
+pkg/controllers/provisioning/provisioner.go, v1): such pods would never be bound."""
+
 NODE_POOL_LABELS: Final = (
-    ("karpenter.sh/nodepool", "Karpenter node pool"),
+    (OF_KARPENTER, "Karpenter node pool"),
     ("karpenter.sh/provisioner-name", "Karpenter provisioner"),
     ("eks.amazonaws.com/nodegroup", "EKS node group"),
     ("alpha.eksctl.io/nodegroup-name", "EKS node group"),

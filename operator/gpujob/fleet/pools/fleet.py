@@ -60,6 +60,16 @@ class Fleet:
         """Whether some pool depends on the namespace of a job."""
         return any(pool.namespaces or pool.host_devices or pool.fabric for pool in self.pools)
 
+    @cached_property
+    def whole_pools(self) -> tuple[Pool, ...]:
+        """The pools that are GPUPools, each node once: without parts of pools and without pools that join others."""
+        return tuple(pool for pool in self.pools if not (pool.part_of or pool.joins))
+
+    @cached_property
+    def joins(self) -> frozenset[str]:
+        """The names of the pools that join others. Each node of theirs is in another pool, so they are for gangs of several nodes."""
+        return frozenset(pool.name for pool in self.pools if pool.joins)
+
     def pool(self, name: str) -> Pool | None:
         """The pool of that name."""
         return next((pool for pool in self.pools if pool.name == name), None)
@@ -77,7 +87,7 @@ class Fleet:
 
     def nearest_pool(self, word: str) -> str | None:
         """The pool that an unknown name most likely means; the capacity type at the end of names hardly counts."""
-        heads = {without_type(pool.name): pool.name for pool in reversed(self.pools)}
+        heads = {without_type(pool.name): pool.name for pool in reversed(self.whole_pools)}
         near = nearest(without_type(word), heads)
         return heads[near] if near is not None else None
 
@@ -110,9 +120,9 @@ class Fleet:
             return rest.reserve(chosen, gpus, needs, nodes)
         if not all(nodes):
             pods = Pods(len(nodes), gpus, needs + chosen.overhead, len(nodes))
-            return replace(self, pools=tuple(
-                unnamed_reserved(pool, pods) if pool.name == chosen.name else pool for pool in self.pools
-            ))  # fmt: skip
+            family = tuple(pool for pool in self.pools if pool.family == chosen.family)
+            after = {pool.name: pool for pool in unnamed_reserved(family, pods)}
+            return replace(self, pools=tuple(after.get(pool.name, pool) for pool in self.pools))
         taking = Taking(
             chosen.resource, tuple((name, gpus) for name in nodes), needs + chosen.overhead, linked=len(nodes) > 1
         )

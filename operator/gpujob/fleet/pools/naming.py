@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from gpujob.fleet.devices.group import DeviceGroup
+from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.labels.maintenance import is_passing
+from gpujob.values.errors import BadQuantity
+from gpujob.values.quantity import exact_dollars, parse_dollars
 from gpujob.values.vocabulary import CapacityType
 
 _TYPES: Final = frozenset(kind.value.lower() for kind in CapacityType)
@@ -52,7 +55,17 @@ def identity_of(group: DeviceGroup) -> tuple[object, ...]:
     # Absent from the identity of other pools, whose names contain its hash.
     asked = (group.request,) if group.by_claim else ()
     return (facts.vendor, accelerator, group.resource, *portion, facts.memory or 0, facts.driver or "", problem, *instance, taints,
-            group.node.price or "", *asked)  # fmt: skip
+            _price_of(group.node), *asked)  # fmt: skip
+
+
+def _price_of(node: Node) -> str:
+    """The price of a node's annotation in one spelling; empty if there is none that can be read."""
+    if node.price is None:
+        return ""
+    try:
+        return exact_dollars(parse_dollars(node.price))
+    except BadQuantity:
+        return ""
 
 
 def names_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +18,7 @@ from gpujob.fleet.kubernetes.taints import TOLERATED_KEYS
 from gpujob.fleet.labels.device_fraction import WHOLE, Portion, Share
 from gpujob.fleet.policy.resource_quota import Claims, counted_as, taken_by
 from gpujob.fleet.pools.ahead import Ahead
-from gpujob.fleet.pools.equipment import Best, Equipment
+from gpujob.fleet.pools.equipment import Equipment
 from gpujob.fleet.pools.free_nodes import Stock
 from gpujob.fleet.pools.node import Growth, PoolNode
 from gpujob.fleet.pools.pricing import PoolPrice
@@ -84,10 +84,23 @@ class Pool:
     """The cloud's or Karpenter's node pool that may grow although no GPUPool says so."""
     vendor_assumed: bool = False
     """Whether neither a node nor the GPUPool says whose devices they are; `vendor` is then no fact."""
-    best: Best | None = None
-    """The best facts of an admin's pool whose nodes differ in them."""
     ahead: tuple[Ahead, ...] = ()
     """Jobs of higher priority that go first here, in their order."""
+    part_of: str = ""
+    """The admin's pool of which it is the better nodes (see `assembly.admin_parts`); empty for a whole pool."""
+    beside: tuple[str, ...] = ()
+    """The other nodes of that pool, without those that Karpenter adds."""
+    joins: tuple[tuple[str, ...], ...] = ()
+    """The name and the aliases of each discovered pool whose nodes it has (see `assembly.joined_pools`); empty for others."""
+    capacity_types: frozenset[CapacityType] = frozenset()
+    """Those of the nodes of several pools; a job must accept each."""
+    spot_node: str = ""
+    """The first node by name that makes a pool Spot of which not all nodes are."""
+
+    @property
+    def family(self) -> str:
+        """The name of the GPUPool: its own, or that of the pool of which it is a part."""
+        return self.part_of or self.name
 
     @property
     def vendor_text(self) -> str:
@@ -115,12 +128,15 @@ class Pool:
         return (self.accelerator and self.accelerator.host_architecture) or self.cpu_architecture
 
     @cached_property
+    def all_capacity_types(self) -> tuple[CapacityType, ...]:
+        """The capacity types that a job must accept, the worst first."""
+        others = sorted(self.capacity_types - {self.capacity_type})
+        return (self.capacity_type, *others)
+
+    @cached_property
     def equipment(self) -> Equipment:
         """The facts that images are checked against."""
-        newest = self.best.driver if self.best and self.best.driver != self.driver else None
-        return Equipment(
-            self.vendor, self.accelerator, self.driver, self.host_architecture, self.problem is None, newest
-        )
+        return Equipment(self.vendor, self.accelerator, self.driver, self.host_architecture, self.problem is None)
 
     @cached_property
     def counted_as(self) -> str:
@@ -144,7 +160,13 @@ class Pool:
 
     def is_called(self, word: str) -> bool:
         """Whether a name in placement.pools means this pool."""
-        return word == self.name or word in self.also
+        return word == self.name or word in self.also or any(word in names for names in self.joins)
+
+    def is_among(self, words: Collection[str]) -> bool:
+        """Whether names in placement.pools.allow let jobs use all of its nodes."""
+        if not self.joins:
+            return any(map(self.is_called, words))
+        return self.name in words or all(not names.isdisjoint(words) for names in map(frozenset, self.joins))
 
     @cached_property
     def largest(self) -> int:

@@ -31,17 +31,37 @@ class Pods:
     """The pods of the whole gang, including those with a node."""
 
 
-def unnamed_reserved(pool: Pool, pods: Pods) -> Pool:
-    """A pool after a reservation for pods without the name of a node.
+def unnamed_reserved(family: Sequence[Pool], pods: Pods) -> tuple[Pool, ...]:
+    """A pool and its parts after a reservation for pods without the name of a node.
 
     Nodes with room for such a pod now come first, then future ones that others wait for, the fullest first, then further ones. A
-    gang that needs one topology domain uses future nodes only, as `placement.capacity` places it.
+    gang that needs one topology domain uses future nodes only, as `placement.capacity` places it. It is not known for which part
+    of a pool the pods are: the reservation counts on the nodes that they take in any, and as if all took future ones.
     """
+    found = [_there(pool, pods) for pool in family]
+    if len(family) == 1:
+        return (_after(family[0], pods, found[0], pods.count - len(found[0])),)
+    names = {node.name for there in found for _, node in there}
+    return tuple(
+        _after(
+            pool,
+            pods,
+            [(index, pool.nodes[index]) for name in names for index in pool.positions.get(name, ())],
+            pods.count,
+        )
+        for pool in family
+    )
+
+
+def _there(pool: Pool, pods: Pods) -> list[tuple[int, PoolNode]]:
+    """The nodes that exist and that the pods take, with their index in the pool."""
     together = pods.gang > 1 and pool.fabric is not None and pool.fabric.topology_key != ""
-    alone = together and pool.growth is not None
-    there = [] if alone else list(islice(_able_now(pool, pods), pods.count))
+    return [] if together and pool.growth is not None else list(islice(_able_now(pool, pods), pods.count))
+
+
+def _after(pool: Pool, pods: Pods, there: Iterable[tuple[int, PoolNode]], left: int) -> Pool:
+    """The pool after pods take these nodes, and so many of them future ones."""
     after = pool.with_nodes({index: _less(node, pods) for index, node in there})
-    left = pods.count - len(there)
     if pool.growth is None or not left:
         return after
     grown = copy(after)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.fleet.assembly.admin_pool import claimed_pool
+from gpujob.fleet.assembly.admin_parts import claimed_pools
 from gpujob.fleet.assembly.host_devices import hosted_groups
+from gpujob.fleet.assembly.joined_pools import joined_pools
 from gpujob.fleet.assembly.node_state import pool_nodes
 from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.from_slices import with_slices
@@ -66,24 +67,33 @@ def read_fleet(
             else:
                 claimed[admin.name].append(group)
     doubtful = doubts_of_unclaimed(admin_pools)
-    pools = [claimed_pool(pool, claimed.get(pool.name, []), catalog, usage) for pool in admin_pools]
+    families = [claimed_pools(pool, claimed.get(pool.name, []), catalog, usage) for pool in admin_pools]
     names = names_of(discovered, {pool.name for pool in admin_pools})
-    pools += [discovered_pool(names[key], groups, catalog, usage, doubtful) for key, groups in discovered.items()]
-    pools = [with_awaited(with_handler(pool, runtime_classes), usage) for pool in pools]
-    ordered = tuple(sorted(pools, key=lambda pool: pool.name))
-    return Fleet(ordered, runtime_classes, claims.overlaps)
+    families += [(discovered_pool(names[key], groups, catalog, usage, doubtful),) for key, groups in discovered.items()]
+    pools = [
+        pool
+        for family in families
+        for pool in with_awaited(tuple(with_handler(each, runtime_classes) for each in family), usage)
+    ]
+    joined = (pool for _, pool in joined_pools(pools).values())
+    return Fleet(by_name((*pools, *joined)), runtime_classes, claims.overlaps)
 
 
-def with_awaited(pool: Pool, usage: Usage) -> Pool:
-    """The pool after the reservations of pods that wait for its nodes by its selector alone: the largest first."""
+def by_name(pools: Iterable[Pool]) -> tuple[Pool, ...]:
+    """The pools in the order of a fleet."""
+    return tuple(sorted(pools, key=attrgetter("name")))
+
+
+def with_awaited(family: tuple[Pool, ...], usage: Usage) -> tuple[Pool, ...]:
+    """A pool and its parts after the reservations of pods that wait for its nodes by its selector alone: the largest first."""
     gangs: dict[tuple[int, str, int], list[PodReservation]] = defaultdict(list)
-    for reservation in usage.awaited.get(pool.name, ()):
+    for reservation in usage.awaited.get(family[0].name, ()):
         gangs[-reservation.gpus, reservation.job_uid, reservation.attempt].append(reservation)
     for _, gang in sorted(gangs.items(), key=itemgetter(0)):
         first = min(gang, key=attrgetter("index"))
         size = max(each.index for each in gang) + 1
-        pool = unnamed_reserved(pool, Pods(len(gang), first.gpus, first.needs, size))
-    return pool
+        family = unnamed_reserved(family, Pods(len(gang), first.gpus, first.needs, size))
+    return family
 
 
 def discovered_pool(

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import chain
 from types import MappingProxyType
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.fleet.assembly.admin_pool import claimed_pool
+from gpujob.fleet.assembly.admin_parts import claimed_pools
 from gpujob.fleet.assembly.host_devices import hosted_groups
+from gpujob.fleet.assembly.joined_pools import Joined, joined_pools
 from gpujob.fleet.assembly.node_state import pool_nodes
 from gpujob.fleet.assembly.reservations import PodReservations
 from gpujob.fleet.assembly.usage import PodReservation, Usage
@@ -27,7 +29,7 @@ from gpujob.fleet.pools.naming import Naming, identity_of, names_of
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.runtime_class import for_pods_of, with_handler
-from gpujob.fleet.sources.build import discovered_pool, with_awaited
+from gpujob.fleet.sources.build import by_name, discovered_pool, with_awaited
 from gpujob.values.finding import Finding
 
 Home = Hashable
@@ -60,8 +62,9 @@ class FleetIndex:
         self.reserved = PodReservations(claimed)
         self._names: dict[Home, Naming] = {}
         self._named_for: tuple[object, ...] = ()
-        self._base: dict[Home, Pool] = {}
-        self._pools: dict[Home, Pool] = {}
+        self._base: dict[Home, tuple[Pool, ...]] = {}
+        self._pools: dict[Home, tuple[Pool, ...]] = {}
+        self._joined: dict[str, Joined] = {}
         self._overlaps: dict[str, tuple[str, str]] = {}
         self._overlapping = False
         self._touched: set[str] = set()
@@ -187,17 +190,22 @@ class FleetIndex:
         if self._changed:
             for home in self._changed & self._base.keys():
                 base = self._base[home]
-                _ = base.stock, base.size  # computed here, so that no decision has to read each node
+                for pool in base:
+                    _ = pool.stock, pool.size  # computed here, so that no decision has to read each node
                 self._pools[home] = with_awaited(base, self._usage)
             self._changed.clear()
-            self._ordered = tuple(sorted(self._pools.values(), key=lambda pool: pool.name))
+            pools = [*chain.from_iterable(self._pools.values())]
+            self._joined = joined_pools(pools, self._joined)
+            for _, pool in self._joined.values():
+                _ = pool.stock, pool.size
+            self._ordered = by_name((*pools, *(pool for _, pool in self._joined.values())))
         return Fleet(self._ordered, runtime_classes, self._overlaps, answers=self._answers)
 
     def _classify(self, classes: Classes) -> None:
         """Marks the pools for a rebuild whose pods require another handler of their nodes than before."""
         if classes != self._classes:
             self._classes = classes
-            self._stale |= {home for home, pool in self._base.items() if with_handler(pool, classes) is not pool}
+            self._stale |= {home for home, (pool, *_) in self._base.items() if with_handler(pool, classes) is not pool}
 
     def _count(self) -> None:
         """Updates the usage of changed nodes."""
@@ -238,13 +246,13 @@ class FleetIndex:
         nodes = self._homes.get(home, {})
         groups = [group for name in sorted(nodes) for group in nodes[name]]
         if isinstance(home, str):
-            pool = claimed_pool(self._admins[home], groups, self._catalog, self._usage)
+            pools = claimed_pools(self._admins[home], groups, self._catalog, self._usage)
         elif groups:
-            pool = discovered_pool(self._names[home], groups, self._catalog, self._usage, self._doubtful)
+            pools = (discovered_pool(self._names[home], groups, self._catalog, self._usage, self._doubtful),)
         else:
             self._forget(home)
             return
-        self._base[home] = with_handler(pool, self._classes)
+        self._base[home] = tuple(with_handler(pool, self._classes) for pool in pools)
         self._changed.add(home)
 
     def _forget(self, home: Home) -> None:
@@ -255,15 +263,14 @@ class FleetIndex:
 
     def _replace_nodes(self, but_of: Set[Home]) -> None:
         """Puts the new figures of changed nodes into their pools, except pools that were just built from them."""
-        changes: dict[Home, dict[int, PoolNode]] = defaultdict(dict)
+        changes: dict[Home, dict[str, tuple[PoolNode, ...]]] = defaultdict(dict)
         for name in self._touched:
             for home in (home for home in self._homes_of.get(name, ()) if home not in but_of):
-                pool, groups = self._base[home], self._homes[home][name]
-                nodes = pool_nodes(groups, self._usage, pool.fabric, pool.tolerated)
-                fresh = (for_pods_of(pool.handler, node) for node in nodes)
-                changes[home].update(zip(pool.positions[name], fresh, strict=True))
+                whole, groups = self._base[home][0], self._homes[home][name]
+                nodes = pool_nodes(groups, self._usage, whole.fabric, whole.tolerated)
+                changes[home][name] = tuple(for_pods_of(whole.handler, node) for node in nodes)
         for home, changed in changes.items():
-            self._base[home] = self._base[home].with_nodes(changed)
+            self._base[home] = tuple(_with_nodes(pool, changed) for pool in self._base[home])
             self._changed.add(home)
         self._touched.clear()
 
@@ -274,7 +281,7 @@ class FleetIndex:
         before, self._awaited = self._awaited, self.reserved.awaited()
         self._usage.awaited = self._awaited
         names = {name for name in (*before, *self._awaited) if before.get(name) != self._awaited.get(name)}
-        self._changed |= {home for home, pool in self._base.items() if pool.name in names}
+        self._changed |= {home for home, (pool, *_) in self._base.items() if pool.name in names}
 
     def _all_overlaps(self) -> dict[str, tuple[str, str]]:
         """The pools that lost a node to an older one, each with the first node by name."""
@@ -283,6 +290,14 @@ class FleetIndex:
             for loser, winner in self._lost[name].items():
                 found.setdefault(loser, winner)
         return found
+
+
+def _with_nodes(pool: Pool, changed: Mapping[str, tuple[PoolNode, ...]]) -> Pool:
+    """The pool with the new figures of those nodes that it has; itself if it has none of them."""
+    found: dict[int, PoolNode] = {}
+    for name in changed.keys() & pool.positions.keys():
+        found.update(zip(pool.positions[name], changed[name], strict=True))
+    return pool.with_nodes(found) if found else pool
 
 
 def _differ_in_state(before: Sequence[DeviceGroup], after: Sequence[DeviceGroup]) -> bool:

@@ -208,7 +208,7 @@ def _coming(demand: Demand, pool: Pool) -> tuple[PoolNode, ...]:
 
 def _did_not_come(demand: Demand, pool: Pool) -> Finding | None:
     """The autoscaler did not bring the pool's nodes in time, so the pool is not tried until a deadline."""
-    until = dict(demand.pools_away).get(pool.name)
+    until = dict(demand.pools_away).get(pool.family)
     if until is None or pool.growth is None:
         return None
     return Finding(Reason.NODES_DID_NOT_COME, "nodes that were to be added did not come; tried again at {}", (until,))
@@ -216,7 +216,7 @@ def _did_not_come(demand: Demand, pool: Pool) -> Finding | None:
 
 def _rests(demand: Demand, pool: Pool) -> Finding | None:
     """The pool's nodes did not accept the job's pods, so the pool is not tried until a deadline and other jobs use its GPUs."""
-    rest = next((rest for rest in demand.pools_resting if rest[0] == pool.name), None)
+    rest = next((rest for rest in demand.pools_resting if rest[0] == pool.family), None)
     if rest is None:
         return None
     _, until, why = rest

@@ -30,6 +30,7 @@ class GangSearch:
 
     __slots__ = (
         "_accepted",
+        "_but",
         "_every",
         "_known",
         "_least",
@@ -49,6 +50,7 @@ class GangSearch:
         self.catalog, self.rejections = asked.catalog, asked.rejections
         self._only, self._least = only, needed(self.demand) or 0
         self._every = every
+        self._but = self.fleet.joins if self.gang.nodes == 1 else frozenset[str]()
         limit = self.demand.max_price
         # The highest price of one GPU in micro-dollars.
         self._price_limit = inf if limit is None else limit // self.gang.gpus
@@ -103,8 +105,10 @@ class GangSearch:
         least, most, refused, pools = self._least, self._price_limit, self._refused, self.gang.pools
         if self._only is not None:
             pools = frozenset({self._only}) & (pools if pools is not None else frozenset({self._only}))
+        if self._but:
+            found = [each for each in found if each.pool not in self._but]
         for each in found if pools is None else [each for each in found if each.pool in pools]:
-            memory, price = each.memory, each.lowest
+            memory, price = each.memory, each.price
             if (
                 (memory is None or memory >= least)
                 and (price is None or price <= most)
@@ -128,10 +132,6 @@ class GangSearch:
             over, forever = self.asked.allowance.shortages_of_gpus(pool)
             if over and forever:
                 return over[0]
-        if pool.best is not None:
-            # The numbers of its best node let it in; those of its worst one may reject the job.
-            found = next(iter(self.asked.asking.rejections(self.demand, pool, self.fleet)), None)
-            return found or next(iter(self.rejections.of_device(pool)), None)
         if pool_class in self._accepted:
             return None
         of_rules, shared = self.asked.asking.first_refusal(self.demand, pool, self.fleet)

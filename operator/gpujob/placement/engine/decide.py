@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.autoscaling import OF_KARPENTER
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.node_fit import NodeFit
@@ -21,6 +22,7 @@ from gpujob.placement.images.selection import selector_of
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring import score, waiting
 from gpujob.placement.scoring.candidate import Candidate, Choice, Decision
+from gpujob.placement.scoring.equal_pools import without_needless
 from gpujob.placement.scoring.score import PoolResult
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Outcome, Verdict
@@ -52,13 +54,14 @@ def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -
     ):
         gang = asked.demand.gang
         for pool in fleet.pools:
-            if only in (None, pool.name) and gang.is_for(pool.name):
+            if only in (None, pool.name) and gang.is_for(pool.name) and (gang.nodes > 1 or not pool.joins):
                 (results if gang.pools is None else sized.setdefault(pool.name, [])).append(asked.trials(pool))
     results += map(_best_size, sized.values())
-    candidates, best = score.ranked(results, demand)
+    every, best = score.ranked(results, demand)
+    candidates = every if not fleet.joins else without_needless(every)
     if best is None or best.candidate.outcome is not Outcome.FITS:
-        return Decision(demand, _verdict(candidates, problems), candidates, problems=problems)
-    better = waiting.worth_waiting_for(best.candidate, candidates, demand) if demand.wait_seconds else None
+        return Decision(demand, _verdict(every, problems), candidates, problems=problems)
+    better = waiting.worth_waiting_for(best.candidate, every, demand) if demand.wait_seconds else None
     if better is not None:
         others = (candidate for candidate in candidates if candidate is not better)
         return Decision(demand, Verdict.WAITING, (better, *others))
@@ -104,15 +107,10 @@ def _verdict(candidates: Iterable[Candidate], problems: tuple[Finding, ...]) -> 
     return Verdict.MISCONFIGURED if Outcome.MISCONFIGURED in outcomes else Verdict.IMPOSSIBLE
 
 
-OF_KARPENTER: Final = "karpenter.sh/nodepool"
-"""The label of nodes that Karpenter adds. It passes over pods whose affinity names nodes or host names (kubernetes-sigs/karpenter
-pkg/controllers/provisioning/provisioner.go, v1): such pods would never be bound."""
-
-
 def _not_on(demand: Demand, pool: Pool) -> tuple[str, ...]:
     """Nodes of a pool that pods of the job keep off, where an autoscaler understands that."""
     excluded = (node for node in pool.nodes if demand.excludes(node.name))
-    return tuple(sorted(node.name for node in excluded if OF_KARPENTER not in node.labels))
+    return tuple(sorted({*pool.beside, *(node.name for node in excluded if OF_KARPENTER not in node.labels)}))
 
 
 def _tolerations(room: NodeFit, pool: Pool) -> tuple[tuple[str, str], ...]:

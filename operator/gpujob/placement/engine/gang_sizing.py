@@ -52,9 +52,16 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = F
     for (sizes, whole), named in _sizes(fleet, demand.nodes if demand.nodes_said else 1).items():
         for memory, gangs in _alternatives(demand, sizes, whole, named, needs, tight=tight).items():
             for gang in gangs:
-                pools.setdefault(gang, []).extend(named[memory])
+                pools.setdefault(gang, []).extend(
+                    _but(fleet.joins, named[memory], gang) if fleet.joins else named[memory]
+                )
     ordered = sorted(pools, key=lambda gang: (gang.gpus, gang.nodes))
     return demand.but(gangs=tuple(gang.sized(needs.on(gang.gpus), frozenset(pools[gang])) for gang in ordered))
+
+
+def _but(joins: Collection[str], names: Iterable[str], gang: Gang) -> Iterator[str]:
+    """The pools without those that are for several nodes, if the gang is on one."""
+    return (name for name in names if gang.nodes > 1 or name not in joins)
 
 
 def _resolved(demand: Demand, catalog: Catalog) -> Demand:

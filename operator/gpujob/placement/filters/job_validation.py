@@ -186,7 +186,7 @@ def _unknown_pools(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
     )
     for place, word in enumerate(unknown):
         near = nearest(fleet.nearest_pool(word))
-        known = f"; known pools are {listed(sorted({pool.name for pool in fleet.pools}))}" if not place else ""
+        known = f"; known pools are {listed(sorted({pool.name for pool in fleet.whole_pools}))}" if not place else ""
         yield Finding(Reason.POOL_UNKNOWN, "placement.pools: there is no pool {}{}{}", (word, near, known))
 
 

@@ -26,11 +26,6 @@ def memory_too_small(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None
     least = needed(demand)
     if least is None or pool.memory is None or not lacks(pool, least):
         return None
-    largest = pool.best.memory if pool.best else None
-    if largest is not None and largest >= least:
-        sizes = (Size(pool.memory), Size(largest))
-        sentence = "its GPUs have {} to {}, and {} counts for all of them; narrow spec.nodeSelector of the GPUPool, or set memoryPerGPU"
-        return Finding(Reason.MODELS_DIFFER, sentence, (*sizes, sizes[0]))
     has = (pool.device, Size(pool.memory), Lack(least, pool.memory))
     apart = _apart(pool)
     if demand.gang.memory is not None:

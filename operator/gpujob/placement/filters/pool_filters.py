@@ -17,7 +17,7 @@ from gpujob.placement.filters.limit_range import beyond_limits
 from gpujob.placement.filters.memory import memory_too_small, memory_unknown, ran_out_before
 from gpujob.placement.filters.volumes import volume_of_one_node
 from gpujob.placement.request.demand import Demand
-from gpujob.values.finding import Dollars, Finding, apart, listed
+from gpujob.values.finding import Finding, apart, listed
 from gpujob.values.vocabulary import DeviceKind, Precision, Reason, Vendor
 
 PoolRule = Callable[[Demand, Pool, Fleet], Finding | None]
@@ -59,9 +59,9 @@ def other_shape(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 def pool_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.pools excludes the pool."""
-    if demand.pools_allowed and not any(map(pool.is_called, demand.pools_allowed)):
+    if demand.pools_allowed and not pool.is_among(demand.pools_allowed):
         return Finding(Reason.POOL_EXCLUDED, "placement.pools.allow names only {}", (listed(demand.pools_allowed),))
-    if demand.stays_on and pool.name != demand.stays_on:
+    if demand.stays_on and not (pool.family == demand.stays_on or pool.is_among((demand.stays_on,))):
         sentence = "the job failed by its own fault on pool {}, which is not repeated on another pool"
         return Finding(Reason.POOL_EXCLUDED, sentence, (demand.stays_on,))
     denied = next(filter(pool.is_called, demand.pools_denied), None)
@@ -78,12 +78,15 @@ def probe_failed(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 def capacity_type_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.capacityTypes excludes the pool (Spot unless it is listed)."""
-    if pool.capacity_type in demand.capacity_types:
+    if not pool.capacity_types and pool.capacity_type in demand.capacity_types:
         return None
-    if pool.best is not None and not pool.best.capacity_types.isdisjoint(demand.capacity_types):
-        return differ("its nodes are {}", (listed(sorted(pool.best.capacity_types)),), pool.capacity_type)
-    sentence = "its nodes are {}; placement.capacityTypes accepts {}"
-    return Finding(Reason.CAPACITY_TYPE_EXCLUDED, sentence, (pool.capacity_type, listed(demand.capacity_types)))
+    refused = [kind for kind in pool.all_capacity_types if kind not in demand.capacity_types]
+    if not refused:
+        return None
+    some = "some of its nodes are" if len(refused) < len(pool.all_capacity_types) else "its nodes are"
+    whose = f"node {pool.spot_node} is" if pool.spot_node else some
+    sentence = "{} {}; placement.capacityTypes accepts {}"
+    return Finding(Reason.CAPACITY_TYPE_EXCLUDED, sentence, (whose, refused[0], listed(demand.capacity_types)))
 
 
 _GUESSED: Final = (DeviceKind.WHOLE, DeviceKind.INTEGRATED)
@@ -163,18 +166,7 @@ def precision_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding |
 
 def price_over_cap(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """The GPUs of the whole job cost more an hour than placement.maxPricePerHour."""
-    found = over_cap(demand, pool.price.per_gpu_hour * demand.gang.gpus if pool.price else None)
-    least = pool.best.price if pool.best else None
-    if found is None or least is None or pool.price is None or over_cap(demand, least * demand.gang.gpus):
-        return found
-    highest = Dollars(pool.price.per_gpu_hour)
-    return differ("its GPUs cost {} to {} an hour", (Dollars(least), highest), highest)
-
-
-def differ(what: str, numbers: tuple[object, ...], worst: object) -> Finding:
-    """The nodes of an admin's pool differ in a fact, and the job accepts the best of it only."""
-    sentence = what + ", and {} counts for all of them; narrow spec.nodeSelector of the GPUPool"
-    return Finding(Reason.MODELS_DIFFER, sentence, (*numbers, worst))
+    return over_cap(demand, pool.price.per_gpu_hour * demand.gang.gpus if pool.price else None)
 
 
 def over_cap(demand: Demand, price: int | None) -> Finding | None:

@@ -105,9 +105,8 @@ def pool_class_of(pool: Pool) -> PoolClass:
     """The class of a pool; it follows from the pool's facts and is cached with them."""
     kept = pool.answers.get(pool_class_of)
     if kept is None:
-        of_device = (pool.models, pool.portion, pool.capacity_type, pool.memory is None, pool.price is None)
-        types = pool.best and pool.best.capacity_types
-        of_admin = (pool.namespaces, pool.host_devices, pool.fabric, pool.vendor_assumed, types)
+        of_device = (pool.models, pool.portion, pool.all_capacity_types, pool.memory is None, pool.price is None)
+        of_admin = (pool.namespaces, pool.host_devices, pool.fabric, pool.vendor_assumed)
         asked = frozenset(rule for rule in pool_filters.POOL_RULES if rule not in _QUIET or not _QUIET[rule](pool))
         kept = pool.answers[pool_class_of] = (None, _pool_class((*pool.equipment, *of_device, *of_admin), asked))
     known: PoolClass = kept[1]

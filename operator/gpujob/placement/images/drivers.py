@@ -28,14 +28,7 @@ def driver_too_old(equipment: Equipment, runtime: Runtime, override: str | None)
     unmet = [need for need in (*unmet, _of_device(equipment)) if need and at_least(equipment.driver, need) is False]
     if not unmet:
         return None
-    needed = max(unmet, key=release)
-    if equipment.newest_driver is not None and at_least(equipment.newest_driver, needed):
-        sentence = (
-            "its nodes have drivers {} to {}, the image needs {}, and the oldest counts for all of them; upgrade it, or narrow "
-            "spec.nodeSelector of the GPUPool"
-        )
-        return Finding(Reason.MODELS_DIFFER, sentence, (equipment.driver, equipment.newest_driver, needed))
-    return Finding(Reason.DRIVER_TOO_OLD, "has driver {}, needs {}", (equipment.driver, needed))
+    return Finding(Reason.DRIVER_TOO_OLD, "has driver {}, needs {}", (equipment.driver, max(unmet, key=release)))
 
 
 def least_need(findings: Iterable[Finding]) -> Release:

@@ -64,7 +64,7 @@ def chosen(decision: Decision) -> dict[str, Any] | None:
         return None
     candidate = decision.choice.candidate
     return {
-        "pool": candidate.pool.name,
+        "pool": candidate.pool.family,
         "vendor": candidate.pool.vendor_text,
         "accelerator": candidate.pool.accelerator_id,
         **_part(candidate),

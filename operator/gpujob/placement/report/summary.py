@@ -69,7 +69,7 @@ def _not_placed(decision: Decision) -> str:
         return _with_clauses(f"fits pool {nearest.pool.name}{state}: {why}", clause_of_now(decision), fix)
     if decision.verdict is Verdict.MISCONFIGURED:
         return f"pool {nearest.pool.name} must be fixed first: {why}{fix}"
-    pools = len({candidate.pool.name for candidate in decision.candidates})
+    pools = len({candidate.pool.family for candidate in decision.candidates if not candidate.pool.joins})
     few = f"run it on up to {MOST_NODES} nodes" if _has_untried_nodes(decision) else ""
     if pools == 1:
         return f"the only pool, {nearest.pool.name}, can{'not ' + few if few else ' never run it'}: {why}{fix}"
@@ -139,7 +139,9 @@ def _placed(decision: Decision) -> str:
     others = passed_over(best, chosen, decision.demand.objective)
     warned = [warnings_against(each, chosen) for each in others]
     healthy, sure, undisturbed = (of in warned for of in (FAULTY, OF_MODEL, PLANNED))
-    fitting = [c for c in best if has_room_as(chosen, c) and not (undisturbed and c.planned)]
+    room = [c for c in best if has_room_as(chosen, c) and not (undisturbed and c.planned)]
+    # A pool and its parts are one pool.
+    fitting = [*{c.pool.family: c for c in reversed(room)}.values()][::-1]
     price = f" at {Dollars(chosen.price_per_hour)} an hour" if chosen.price_per_hour is not None else " (price unknown)"
     added = "; an autoscaler must add nodes first" if chosen.provision else ""
     trying = decision.demand.trying

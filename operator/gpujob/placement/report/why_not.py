@@ -48,13 +48,14 @@ class WhyNot:
 def why_not(decision: Decision, name: str, fleet: Fleet, catalog: Catalog) -> WhyNot:
     """The answer for the named pool; BadInput with the closest name if there is none."""
     asked = _Asked(decision, fleet, catalog)
-    pool = next((pool for pool in fleet.pools if pool.name == name), None)
-    pool = pool or next((pool for pool in fleet.pools if pool.is_called(name)), None)
-    best = next((candidate for candidate in decision.candidates if pool and candidate.pool.name == pool.name), None)
-    if pool is None or best is None:
-        names = sorted(pool.name for pool in fleet.pools)
+    called = {pool.name: pool.name != name for pool in fleet.pools if pool.is_called(name)}
+    asked_about = (candidate for candidate in decision.candidates if candidate.pool.name in called)
+    best = min(asked_about, key=lambda each: (called[each.pool.name], each.pool.name), default=None)
+    if best is None:
+        names = sorted(pool.name for pool in fleet.whole_pools)
         near = nearest(fleet.nearest_pool(name)) or f"; known pools are {listed(names)}"
         raise BadInput(f"--why-not: there is no pool {one_line(name)}{near}")
+    pool = best.pool
     fix = fix_for_pool(decision, pool, fleet, catalog) if best.outcome is Outcome.REJECTED else ""
     change = _change(asked, best, fix)
     return WhyNot(pool, best.outcome, best.reasons, change, fix if isinstance(fix, Fix) else None)
@@ -63,7 +64,9 @@ def why_not(decision: Decision, name: str, fleet: Fleet, catalog: Catalog) -> Wh
 def best_losers(decision: Decision, count: int, fleet: Fleet, catalog: Catalog) -> tuple[WhyNot, ...]:
     """The answers for the pools after the chosen one, or for the best ones if none was chosen."""
     chosen = decision.choice.candidate.pool.name if decision.choice else None
-    names = dict.fromkeys(candidate.pool.name for candidate in decision.candidates)
+    # Of a pool and its parts the best one is shown.
+    best = {candidate.pool.family: candidate.pool.name for candidate in reversed(decision.candidates)}
+    names = (best[family] for family in dict.fromkeys(each.pool.family for each in decision.candidates))
     others = [name for name in names if name != chosen][:count]
     return tuple(why_not(decision, name, fleet, catalog) for name in others)
 

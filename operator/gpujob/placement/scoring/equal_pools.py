@@ -1,11 +1,13 @@
-"""Pools that are equal for a job, of which one stands for all."""
+"""Pools that are equal for a job, of which one stands for all; and pools that join others, which count where no other serves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.scoring.score import ORDER
 from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Outcome, Reason
 
 
 def one_of_each_kind(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
@@ -37,3 +39,34 @@ def _kind(candidates: Sequence[Candidate]) -> object:
 
 def _amounts(finding: Finding) -> tuple[object, ...]:
     return tuple(number for number in finding.numbers if not isinstance(number, str))
+
+
+def without_needless(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """The candidates without those of pools that join others and of which some of these, joined or alone, have as good an outcome.
+    Of those that lack nothing but nodes, the pool with the most is kept. The first candidate is always kept.
+    """
+    best: dict[str, Candidate] = {}
+    for candidate in candidates:
+        best.setdefault(candidate.pool.name, candidate)
+    parts = {name: frozenset(first for first, *_ in each.pool.joins) or {name} for name, each in best.items()}
+    needless = set[str]()
+    for name, each in best.items():
+        if not each.pool.joins or each is candidates[0]:
+            continue
+        lacks_nodes = _lacks_nodes(each)
+        for other, its in best.items():
+            if other == name:
+                continue
+            within, around = parts[other] <= parts[name], parts[other] >= parts[name]
+            if lacks_nodes:
+                needless |= {name} if around and _lacks_nodes(its) else set()
+            elif within and ORDER.index(its.outcome) <= ORDER.index(each.outcome):
+                needless.add(name)
+    return tuple(each for each in candidates if each.pool.name not in needless)
+
+
+def _lacks_nodes(candidate: Candidate) -> bool:
+    """Whether a candidate is rejected because its pool has too few nodes, and for nothing else."""
+    return candidate.outcome is Outcome.REJECTED and all(
+        finding.reason is Reason.POOL_TOO_SMALL for finding in candidate.reasons
+    )

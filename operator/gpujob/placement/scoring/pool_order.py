@@ -39,15 +39,13 @@ class PoolScore(NamedTuple):
     doubts: int
     """Warnings about the pool that lower its rank."""
     memory: int | None
-    """Bytes of one GPU, of the largest one of an admin's pool."""
+    """Bytes of one GPU."""
     pool_class: PoolClass
     at_worst: int | None
     at_best: int | None
     """The value of one GPU at worst and at best (`score.Worth`); for a gang that scales it is that of the gang."""
     measured: bool = False
     """Whether earlier runs of the job's profile measured the speed."""
-    lowest: int | None = None
-    """The price of the cheapest node of an admin's pool; `price` counts for all of them."""
 
     @property
     def without_speed(self) -> bool:
@@ -139,12 +137,11 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[PoolScore]
                 worth.speed,
                 worth.error,
                 score.telling(pool.doubts),
-                (pool.best and pool.best.memory) or pool.memory,
+                pool.memory,
                 pool_class_of(pool),
                 worth.at_worst,
                 worth.at_best,
                 bool(speed and speed.measured),
-                pool.best.price if pool.best and pool.best.price is not None else worth.price,
             )
         )
     return found

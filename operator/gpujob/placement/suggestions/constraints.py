@@ -94,10 +94,10 @@ def _numbered(identity: str) -> set[str]:
 def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """Adds the pool to the job's lists."""
     pool = candidate.pool
-    if demand.pools_allowed and not any(map(pool.is_called, demand.pools_allowed)):
+    if demand.pools_allowed and not pool.is_among(demand.pools_allowed):
         wished = (each for each in fleet.pools if any(map(each.is_called, demand.pools_allowed)))
         apart = _steps_apart(candidate, [each.accelerator_id for each in wished], catalog)
-        yield from _listed_name("pools", pool.name, demand.pools_allowed, (), demand, apart)
+        yield from _listed_name("pools", pool.family, demand.pools_allowed, (), demand, apart)
     called = {word for word in demand.pools_denied if pool.is_called(word)}
     if called:
         before, fewer = list(demand.pools_denied), tuple(word for word in demand.pools_denied if word not in called)
@@ -124,7 +124,7 @@ def _listed_name(
 
 def more_capacity_types(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """Adds the pool's capacity type to those that the job accepts."""
-    wider = tuple(sorted({*demand.capacity_types, candidate.pool.capacity_type}))
+    wider = tuple(sorted({*demand.capacity_types, *candidate.pool.all_capacity_types}))
     changed = demand.but(capacity_types=wider)
     yield proposed(
         costs.CAPACITY_TYPE_ADDED, "spec.placement.capacityTypes", list(demand.capacity_types), list(wider), changed

@@ -84,7 +84,7 @@ def _reserved_variables(attempt: Attempt) -> list[Manifest]:
         "GPUJOB_VENDOR": pool.vendor.value,
         "GPUJOB_BACKEND": attempt.backend.value,
         "GPUJOB_ACCELERATOR": pool.accelerator_id,
-        "GPUJOB_POOL": pool.name,
+        "GPUJOB_POOL": pool.family,
     }
     if saved_in := checkpoint.folder(attempt.spec):
         facts["GPUJOB_CHECKPOINT_DIR"] = saved_in

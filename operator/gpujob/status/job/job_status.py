@@ -287,7 +287,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
     first = candidate.reasons[0] if candidate.reasons else None
     return without_blanks(
         {
-            "pool": candidate.pool.name,
+            "pool": candidate.pool.name[:253],
             "runtime": candidate.runtime.name,
             "shape": candidate.gang.shape,
             "outcome": candidate.outcome.value,

@@ -1,0 +1,112 @@
+"""The parts of an admin's pool whose nodes differ, so that a node which joins it takes nothing from the others.
+
+A pool is as its worst node: gangs may use all of its nodes. Beside it stand its parts: for each set of facts that some of its
+nodes reach (capacity type, driver, memory, price), the nodes that are at least as good in each, as a pool of their own. Nodes are in
+several of them, and a reservation of a node counts in each.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from itertools import chain, count
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.images.versions import release
+from gpujob.fleet.assembly.admin_pool import claimed_pool
+from gpujob.fleet.assembly.levels import ANY, RANKS, Level, levels_of, met
+from gpujob.fleet.assembly.usage import Usage
+from gpujob.fleet.devices.group import DeviceGroup
+from gpujob.fleet.gpupools.selection import AdminPool
+from gpujob.fleet.pools.autoscaling import OF_KARPENTER
+from gpujob.fleet.pools.pool import Pool
+from gpujob.values.finding import Size
+from gpujob.values.quantity import exact_dollars
+from gpujob.values.vocabulary import CapacityType
+
+
+def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> tuple[Pool, ...]:
+    """An admin's pool, and its parts if its nodes differ."""
+    whole = claimed_pool(admin, groups, catalog, usage)
+    on: dict[str, list[DeviceGroup]] = defaultdict(list)
+    for group in groups:
+        on[group.node.name].append(group)
+    kinds: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    for name, found in on.items():
+        kinds[tuple(map(_kind, found))].append(name)
+    if whole.problem is not None or len(kinds) < 2:
+        return (whole,)
+    alone = {
+        name: pool
+        for names in kinds.values()
+        for pool in [claimed_pool(admin, on[names[0]], catalog, usage)]
+        for name in names
+    }
+    levels = {name: _level(pool, whole) for name, pool in alone.items()}
+    whole = _at_worst(whole, alone)
+    parts: dict[str, Pool] = {}
+    for level in levels_of(levels.values()):
+        names = {name for name, its in levels.items() if its.reaches(level)}
+        part = claimed_pool(admin, [group for group in groups if group.node.name in names], catalog, usage)
+        others = (name for name in on if name not in names and OF_KARPENTER not in on[name][0].node.labels)
+        name = f"{whole.name}/{_words(level, part, met(levels.values()))}"
+        parts[_unused(name, parts)] = replace(
+            _at_worst(part, alone),
+            also=(whole.name,),
+            part_of=whole.name,
+            beside=tuple(others),
+            growth=whole.growth,
+            node_pool=whole.node_pool,
+        )
+    return (whole, *(replace(part, name=name) for name, part in parts.items()))
+
+
+def _kind(group: DeviceGroup) -> tuple[object, ...]:
+    """What decides the facts of a node: those of one kind are read once."""
+    facts, origin = group.facts, group.origin
+    bought = (origin.cloud, origin.instance_type, origin.region, origin.capacity_type, group.node.price, group.total)
+    return (group.resource, facts.text, facts.lacks_plugin, facts.reported, facts.memory, facts.driver, *bought)
+
+
+def _level(alone: Pool, whole: Pool) -> Level:
+    """The level of a node by the pool that it would be alone."""
+    down = alone.problem is not None
+    price = alone.price or (whole.price if down else None)
+    return Level(
+        RANKS.index(alone.capacity_type),
+        ANY if down else release(alone.driver),
+        1 << 62 if down else alone.memory or 0,
+        (price is not None, -price.per_gpu_hour if price else 0),
+    )
+
+
+def _at_worst(pool: Pool, alone: Mapping[str, Pool]) -> Pool:
+    """The pool with the highest price of its nodes, if all are known, and the node that makes it Spot."""
+    found = [(node.name, alone[node.name]) for node in pool.nodes]
+    prices = [each.price for _, each in found if each.price is not None]
+    spot = [name for name, each in found if each.capacity_type is CapacityType.SPOT]
+    return replace(
+        pool,
+        price=max(prices, key=lambda price: price.per_gpu_hour) if len(prices) == len(found) else pool.price,
+        spot_node=spot[0] if spot and len(spot) < len(found) else "",
+    )
+
+
+def _words(level: Level, part: Pool, worst: Level) -> str:
+    """In what the nodes of a part are better than the worst of the pool."""
+    words = (
+        (level.capacity > worst.capacity, part.capacity_type.lower()),
+        (level.driver > worst.driver and part.driver, f"driver-{part.driver}"),
+        (level.memory > worst.memory and part.memory, f"memory-{Size(part.memory or 0)}"),
+        (
+            level.cheap > worst.cheap and part.price,
+            f"price-{exact_dollars(part.price.per_gpu_hour if part.price else 0)}",
+        ),
+    )
+    return ",".join(str(word) for holds, word in words if holds) or "others"
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    """The name, with a number if another part has it: sizes are rounded in names."""
+    return next(each for each in chain([name], (f"{name}-{number}" for number in count(2))) if each not in taken)

@@ -1,0 +1,162 @@
+"""Pools of several discovered ones, for gangs that none of these holds: equal devices on nodes of another price, driver, capacity
+type, memory, instance type or taint.
+
+Each is as the worst of its nodes, since a gang may use all of them. Beside the union of all stand those of the parts that reach a
+level in every fact, so that one worse node takes nothing from a gang which the others hold. Nodes are in several of them, and a
+reservation of a node counts in each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import combinations
+from operator import attrgetter
+from typing import Final
+
+from gpujob.catalog.images.versions import release
+from gpujob.fleet.assembly.levels import RANKS, Level, levels_of
+from gpujob.fleet.pools.naming import SHORTEST, plain_name
+from gpujob.fleet.pools.node import PoolNode
+from gpujob.fleet.pools.pool import Pool
+from gpujob.values.finding import Finding, distinct, listed
+from gpujob.values.vocabulary import Reason
+
+Joined = tuple[tuple[Pool, ...], Pool]
+"""The parts, and the pool of their nodes."""
+
+
+def joined_pools(pools: Iterable[Pool], kept: Mapping[str, Joined] | None = None) -> dict[str, Joined]:
+    """The pools of several of these, by name. Those of `kept` whose parts have the same facts get the new state of their nodes."""
+    pools = sorted(pools, key=attrgetter("name"))
+    families: dict[object, list[Pool]] = defaultdict(list)
+    for pool in pools:
+        if pool.discovered and pool.problem is None and pool.accelerator is not None and pool.nodes:
+            families[_equal(pool)].append(pool)
+    unlike = [family for family in families.values() if len(family) > 1]
+    if not unlike:
+        return {}
+    meanings: dict[str, set[str]] = defaultdict(set)
+    for pool in pools:
+        for word in (pool.name, *pool.also):
+            meanings[word].add(pool.name)
+    found: dict[str, Joined] = {}
+    for family in unlike:
+        for parts in _sets(family):
+            name = _name(parts, meanings, {pool.name for pool in pools} | found.keys())
+            before = kept.get(name) if kept else None
+            found[name] = _after(before, parts) if before and _alike(before[0], parts) else (parts, _of(parts, name))
+    return found
+
+
+def _equal(pool: Pool) -> object:
+    """What the nodes of a gang must have in common; it follows from the pool's facts and is cached with them."""
+    kept = pool.answers.get(_equal)
+    if kept is None:
+        kept = pool.answers[_equal] = (None, _common(pool))
+    return kept[1]
+
+
+def _common(pool: Pool) -> tuple[object, ...]:
+    device = (pool.vendor, pool.resource, pool.accelerator, pool.portion, pool.share, pool.request)
+    return (*device, pool.also_counted_as, pool.host_architecture, pool.region, pool.handler)
+
+
+def _sets(family: Sequence[Pool]) -> Iterator[tuple[Pool, ...]]:
+    """The sets of two or more parts that reach a level, for each set of capacity types: jobs may accept any."""
+    levels = {pool.name: _level(pool) for pool in family}
+    types = sorted({pool.capacity_type for pool in family})
+    seen = set[tuple[str, ...]]()
+    for count in range(len(types), 0, -1):
+        for some in combinations(types, count):
+            among = [pool for pool in family if pool.capacity_type in some]
+            own = [levels[pool.name] for pool in among]
+            for level in (reduce(Level.met, own), *levels_of(own)):
+                parts = tuple(pool for pool in among if levels[pool.name].reaches(level))
+                names = tuple(pool.name for pool in parts)
+                if len(parts) > 1 and names not in seen:
+                    seen.add(names)
+                    yield parts
+
+
+def _level(pool: Pool) -> Level:
+    """The level of a part; sets of capacity types keep these apart."""
+    price = (pool.price is not None, -pool.price.per_gpu_hour if pool.price else 0)
+    return Level(0, release(pool.driver), pool.memory or 0, price)
+
+
+def _name(parts: Sequence[Pool], meanings: Mapping[str, Collection[str]], taken: Collection[str]) -> str:
+    """The longest word that means these pools and no other, else a word that means them too, with a hash of their names."""
+    names = {pool.name for pool in parts}
+    common = set.intersection(*({pool.name, *pool.also} for pool in parts))
+    ordered = sorted(common, key=lambda word: (-len(word), word))
+    exact = next((word for word in ordered if meanings[word] == names and word not in taken), None)
+    if exact is not None:
+        return exact
+    stem = ordered[0] if ordered else plain_name(parts[0].accelerator_id, str(parts[0].portion), "", "")
+    digest = hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
+    hashed = (f"{stem}-{digest[:end]}" for end in range(SHORTEST, len(digest) + 1))
+    return next(name for name in hashed if name not in taken)
+
+
+def _of(parts: Sequence[Pool], name: str) -> Pool:
+    """The pool of the nodes of these, with the worst of each fact."""
+    memories = [pool.memory for pool in parts if pool.memory is not None]
+    drivers = [pool.driver for pool in parts if pool.driver]
+    prices = [pool.price for pool in parts if pool.price is not None]
+    types = {pool.instance_type for pool in parts}
+    return replace(
+        parts[0],
+        name=name,
+        also=(),
+        joins=tuple((pool.name, *pool.also) for pool in parts),
+        memory=min(memories) if len(memories) == len(parts) else None,
+        driver=min(drivers, key=release, default=None),
+        capacity_type=min((pool.capacity_type for pool in parts), key=RANKS.index),
+        capacity_types=frozenset(pool.capacity_type for pool in parts),
+        price=max(prices, key=attrgetter("per_gpu_hour")) if len(prices) == len(parts) else None,
+        instance_type=types.pop() if len(types) == 1 else "",
+        nodes=_nodes(parts),
+        node_pool=next(filter(None, (pool.node_pool for pool in parts)), ""),
+        doubts=(*distinct(doubt for pool in parts for doubt in pool.doubts), _differ(parts)),
+    )
+
+
+def _nodes(parts: Iterable[Pool]) -> tuple[PoolNode, ...]:
+    return tuple(sorted((node for pool in parts for node in pool.nodes), key=attrgetter("name")))
+
+
+_WORSE: Final[Mapping[str, Callable[[Pool], object]]] = {
+    "capacity type": lambda pool: pool.capacity_type,
+    "price": lambda pool: pool.price and pool.price.per_gpu_hour,
+    "driver": lambda pool: pool.driver,
+    "memory": lambda pool: pool.memory,
+}
+"""Facts of which that of the worst node counts for a gang."""
+
+
+def _differ(parts: Sequence[Pool]) -> Finding:
+    worse = [word for word, fact in _WORSE.items() if len({fact(pool) for pool in parts}) > 1]
+    types = ["instance type"] * (len({pool.instance_type for pool in parts}) > 1)
+    sentence = "its nodes are those of {}, which differ in {}" + ("; the worst counts for all" if worse else "")
+    names = listed([pool.name for pool in parts])
+    return Finding(Reason.NODES_DIFFER, sentence, (names, listed([*worse, *types] or ["taints"])))
+
+
+def _alike(before: Sequence[Pool], parts: Sequence[Pool]) -> bool:
+    """Whether pools are the same ones, with the same facts."""
+    return len(before) == len(parts) and all(
+        one.answers is other.answers for one, other in zip(before, parts, strict=True)
+    )
+
+
+def _after(before: Joined, parts: tuple[Pool, ...]) -> Joined:
+    """The pool with the state that the nodes have now."""
+    earlier, joined = before
+    if all(one is other for one, other in zip(earlier, parts, strict=True)):
+        return before
+    pairs = zip(joined.nodes, _nodes(parts), strict=True)
+    return parts, joined.with_nodes({index: node for index, (old, node) in enumerate(pairs) if node is not old})

@@ -1,0 +1,223 @@
+"""A node that joins an admin's pool and is worse than the others takes nothing from them: jobs get those that suit them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from builders import L4, MI300X, T4, Amd, Nvidia, Object, decision, demand, fleet, gpupool, job, node, pod
+
+from gpujob.catalog.files.load import load_catalog
+from gpujob.placement.report.decision_json import plan
+from gpujob.placement.report.summary import summary
+from gpujob.placement.report.why_not import best_losers
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.render.children import render
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
+from gpujob.values.vocabulary import CapacityType, Verdict
+
+CATALOG = load_catalog()
+MIX = {"rack": "mix"}
+SPOT = {"karpenter.sh/capacity-type": "spot"}
+RESERVED = {"karpenter.sh/capacity-type": "reserved"}
+NO_MAJOR = {"nvidia.com/cuda.driver.major": None, "nvidia.com/cuda.driver-version.major": None}
+OLD = {"nvidia.com/cuda.driver-version.full": "470.10.1", **NO_MAJOR}
+BIG = {"gpuMemory": "23G"}
+
+
+def mine(name: str, gpu: Amd | Nvidia = L4, count: int = 4, price: str | None = "1.00", **more: Any) -> Object:
+    labels = {**MIX, **more.pop("labels", {})}
+    return node(name, gpu, count, labels=labels, price=price, **more)
+
+
+def decided(*objects: Object, pool: dict[str, Any] | None = None, **spec: Any) -> Decision:
+    return decision(gpupool("mix", MIX, **(pool or {})), *objects, catalog=CATALOG, **spec)
+
+
+WORSE = [
+    (mine("r2", labels=SPOT), {}, "mix/ondemand"),
+    (mine("r2", labels=SPOT, cordoned=True), {}, "mix/ondemand"),
+    (mine("r2", labels=SPOT), {"placement": {"capacityTypes": ["OnDemand"]}}, "mix/ondemand"),
+    (mine("r2", labels=OLD), {}, "mix/driver-580.95.05"),
+    (mine("r2", labels=OLD, ready=False), {}, "mix/driver-580.95.05"),
+    (mine("r2", price="3.00"), {"placement": {"maxPricePerHour": "1.50"}}, "mix/price-1.00"),
+    (mine("r2", price="3.00"), {}, "mix/price-1.00"),
+    (mine("r2", price=None), {"placement": {"maxPricePerHour": "1.05"}}, "mix/price-1.00"),
+    (mine("r2", labels={"nvidia.com/gpu.memory": "20000"}), BIG, "mix/memory-22.26Gi"),
+    (mine("r2", labels={**SPOT, **OLD}, price="3.00"), {}, "mix/ondemand,driver-580.95.05,price-1.00"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("worse", "spec", "part"), WORSE)
+def test_a_worse_node_that_joins_takes_nothing_from_the_others(worse: Object, spec: dict[str, Any], part: str) -> None:
+    alone, both = decided(mine("r1"), **spec), decided(mine("r1"), worse, **spec)
+    assert (alone.verdict, both.verdict) == (Verdict.PLACED, Verdict.PLACED)
+    assert alone.choice is not None
+    assert both.choice is not None
+    assert both.choice.nodes == alone.choice.nodes == ("r1",)
+    assert both.choice.candidate.price_per_hour == alone.choice.candidate.price_per_hour == 1_000_000
+    assert both.choice.candidate.pool.name == part
+    assert summary(both) == f"{part} is the only pool with room at $1.00 an hour"
+
+
+def test_the_sentence_names_the_node_that_is_spot() -> None:
+    found = plan(decided(mine("r1"), mine("r2", labels=SPOT)))
+    whole = next(each for each in found["candidates"] if each["pool"] == "mix")
+    assert whole["reasons"][0]["message"] == ("node r2 is Spot; placement.capacityTypes accepts OnDemand and Reserved")
+    assert plan(decided(mine("r2", labels=SPOT)))["candidates"][0]["reasons"][0]["message"] == (
+        "its nodes are Spot; placement.capacityTypes accepts OnDemand and Reserved"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "labels"),
+    [(MI300X, {"amd.com/gpu.driver-version": "5.16.9"}), (T4, OLD), (MI300X, SPOT)],
+)
+def test_it_holds_for_other_devices(gpu: Amd | Nvidia, labels: dict[str, str | None]) -> None:
+    found = decided(mine("r1", gpu), mine("r2", gpu, labels=labels))
+    assert found.choice is not None
+    assert found.choice.nodes == ("r1",)
+
+
+def test_a_reserved_node_stays_one_beside_one_on_demand() -> None:
+    both = (mine("r1", labels=RESERVED), mine("r2"))
+    for wanted, on in (("Reserved", ("r1",)), ("OnDemand", ("r1",))):
+        found = decided(*both, placement={"capacityTypes": [wanted]})
+        assert found.choice is not None
+        assert found.choice.nodes == on
+
+
+def test_a_gang_takes_all_nodes_that_suit_it_and_pays_for_the_dearest() -> None:
+    nodes = (mine("r1"), mine("r2", price="2.00"), mine("r3", price="3.00"), mine("r4", labels=SPOT))
+    wanted = ((1, "mix/ondemand,price-1.00", 4), (2, "mix/ondemand,price-2.00", 16), (3, "mix/ondemand", 36))
+    for count, part, dollars in wanted:
+        found = decided(*nodes, nodes=count, gpusPerNode=4)
+        assert found.choice is not None
+        assert found.choice.candidate.pool.name == part
+        assert found.choice.candidate.price_per_hour == dollars * 1_000_000
+    spot = {"capacityTypes": ["OnDemand", "Reserved", "Spot"]}
+    assert decided(*nodes, nodes=4, gpusPerNode=4, placement=spot).verdict is Verdict.PLACED
+    assert decided(*nodes, nodes=4, gpusPerNode=4).verdict is Verdict.IMPOSSIBLE
+
+
+def test_equal_nodes_have_no_parts_and_an_admin_s_word_makes_them_equal() -> None:
+    def names(*nodes: Object, **spec: Any) -> list[str]:
+        return [pool.name for pool in fleet(gpupool("mix", MIX, **spec), *nodes).pools]
+
+    assert names(mine("r1"), mine("r2", cordoned=True)) == ["mix"]
+    assert names(mine("r1"), mine("r2", labels=SPOT), capacityType="OnDemand") == ["mix"]
+    assert names(mine("r1"), mine("r2", price="3"), price={"perGPUHour": "2"}) == ["mix"]
+    assert names(mine("r1"), mine("r2", labels={"nvidia.com/gpu.memory": "20000"}), memoryPerGPU="19Gi") == ["mix"]
+    assert names(mine("r1"), mine("r2", labels=SPOT)) == ["mix", "mix/ondemand"]
+
+
+def test_the_pool_itself_is_published_and_no_part() -> None:
+    found = fleet(gpupool("mix", MIX), mine("r1"), mine("r2", labels=SPOT), mine("r3", price="9"))
+    (whole,) = found.whole_pools
+    assert (whole.name, whole.total, whole.capacity_type) == ("mix", 12, CapacityType.SPOT)
+    assert whole.price is not None
+    assert whole.price.per_gpu_hour == 9_000_000
+
+
+def test_the_name_of_the_pool_means_its_parts_too() -> None:
+    nodes = (mine("r1"), mine("r2", labels=SPOT))
+    for word in ("mix", "mix/ondemand"):
+        found = decided(*nodes, placement={"pools": {"allow": [word]}})
+        assert found.choice is not None
+        assert found.choice.nodes == ("r1",)
+    assert decided(*nodes, placement={"pools": {"deny": ["mix"]}}).verdict is Verdict.IMPOSSIBLE
+
+
+def test_the_status_and_the_pods_know_the_pool_by_its_own_name() -> None:
+    found = decided(mine("r1"), mine("r2", labels=SPOT))
+    assert found.choice is not None
+    assert plan(found)["chosen"]["pool"] == "mix"
+    children = render(job(), found.choice, 1)
+    assert json.loads(children.job["metadata"]["annotations"]["gpujob.dev/placement"])["pool"] == "mix"
+
+
+def test_a_device_is_promised_once_by_a_pool_and_its_parts() -> None:
+    known = fleet(gpupool("mix", MIX), mine("r1"), mine("r2", labels=SPOT), catalog=CATALOG)
+    either = {"capacityTypes": ["OnDemand", "Reserved", "Spot"]}
+    wishes = [demand(gpusPerNode=4), demand(gpusPerNode=4), demand(gpusPerNode=4, placement=either),
+              demand(gpusPerNode=1, placement=either)]  # fmt: skip
+    placed = place_all([Waiting(str(i), "", wish) for i, wish in enumerate(wishes)], known, CATALOG)
+    assert [(each.verdict, each.choice.nodes if each.choice else ()) for each in placed] == [
+        (Verdict.PLACED, ("r1",)),
+        (Verdict.WAITING, ()),
+        (Verdict.PLACED, ("r2",)),
+        (Verdict.WAITING, ()),
+    ]
+
+
+def test_a_busy_node_is_waited_for_though_a_worse_one_is_free() -> None:
+    taken = pod("p", "r1", {"nvidia.com/gpu": "4"})
+    found = decided(mine("r1"), mine("r2", labels=SPOT), taken)
+    assert found.verdict is Verdict.WAITING
+    assert summary(found).startswith(
+        "fits pool mix/ondemand, which is busy: needs 1 free GPU on one node, 0 of 4 are free"
+    )
+
+
+def test_new_nodes_may_be_like_any_that_is_there_and_a_job_keeps_off_the_others() -> None:
+    grows = {"provision": {"maxNodes": 3}}
+    taken = pod("p", "r1", {"nvidia.com/gpu": "4"})
+    found = decided(mine("r1"), mine("r2", labels=SPOT), taken, pool=grows, gpusPerNode=4)
+    assert (found.verdict, found.choice and found.choice.nodes) == (Verdict.PLACED, ("",))
+    assert found.choice is not None
+    assert found.choice.not_on == ("r2",)
+
+
+def test_a_node_whose_plugin_is_down_makes_no_part_of_its_own() -> None:
+    down = mine("r2", allocatable={"nvidia.com/gpu": "0"}, capacity={"nvidia.com/gpu": "0"})
+    assert [pool.name for pool in fleet(gpupool("mix", MIX), mine("r1"), down).pools] == ["mix"]
+
+
+def test_what_comes_next_is_said_once_of_a_pool_and_its_parts() -> None:
+    known = fleet(gpupool("mix", MIX), mine("r1"), mine("r2", labels=SPOT), node("z", L4, price="5"), catalog=CATALOG)
+    found = decided(mine("r1"), mine("r2", labels=SPOT), node("z", L4, price="5"))
+    assert summary(found) == "mix/ondemand is best value and cheapest of 2 pools with room at $1.00 an hour"
+    told = [each.pool.name for each in best_losers(found, 3, known, CATALOG)]
+    assert told == ["l4-ondemand"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "admin", "spec", "verdict"),
+    [
+        # What none of the nodes has can never run.
+        ([mine("r1"), mine("r2", price="3.00")], {}, {"placement": {"maxPricePerHour": "0.99"}}, Verdict.IMPOSSIBLE),
+        ([mine("r1"), mine("r2", labels={"nvidia.com/gpu.memory": "20000"})], {}, {"gpuMemory": "30G"}, Verdict.IMPOSSIBLE),
+        ([mine("r1", labels=SPOT), mine("r2", labels=SPOT)], {}, {}, Verdict.IMPOSSIBLE),
+        # What the admin says counts for every node.
+        ([mine("r1"), mine("r2", labels=SPOT)], {"capacityType": "OnDemand"}, {}, Verdict.PLACED),
+        ([mine("r1"), mine("r2", price="3.00")], {"price": {"perGPUHour": "1"}}, {"placement": {"maxPricePerHour": "1.50"}},
+         Verdict.PLACED),
+        # A job that accepts the worst is placed on any of them.
+        ([mine("r1"), mine("r2", labels=SPOT)], {}, {"placement": {"capacityTypes": ["Spot"]}}, Verdict.PLACED),
+    ],
+)  # fmt: skip
+def test_a_job_that_all_nodes_or_none_suit_is_decided_as_of_equal_nodes(
+    nodes: list[Object], admin: dict[str, Any], spec: dict[str, Any], verdict: Verdict
+) -> None:
+    assert decided(*nodes, pool=admin, **spec).verdict is verdict
+
+
+def test_a_driver_upgrade_that_rolls_through_a_pool_stops_no_job() -> None:
+    old, new = ({"nvidia.com/cuda.driver-version.full": driver, **NO_MAJOR} for driver in ("550.54.15", "580.95.05"))
+    for upgraded in range(4):
+        nodes = [mine(f"r{number}", labels=new if number < upgraded else old) for number in range(3)]
+        found = decided(*nodes, nodes=3, gpusPerNode=4)
+        assert found.verdict is Verdict.PLACED, upgraded
+
+
+def test_many_unlike_nodes_make_a_bounded_number_of_parts() -> None:
+    nodes = [
+        mine(f"r{i}", price=f"{1 + i % 7}", labels=SPOT if i % 2 else {"nvidia.com/gpu.memory": f"{23034 - i}"})
+        for i in range(60)
+    ]
+    known = fleet(gpupool("mix", MIX), *nodes, catalog=CATALOG)
+    names = [pool.name for pool in known.pools]
+    assert len(names) == len(set(names)) <= 17
+    assert known.pools[0].name == "mix"
