@@ -277,3 +277,17 @@ def test_an_index_keeps_its_pools_in_step() -> None:
     assert index.fleet().joins == {"h100-sxm-ondemand"}
     index.drop_node("b")
     assert not index.fleet().joins
+
+
+@pytest.mark.parametrize("admin", [False, True])
+def test_a_job_that_fits_on_one_node_does_not_wait_for_more_nodes_of_another_price(admin: bool) -> None:
+    """Of nodes of one price it would not either."""
+    pool = [gpupool("mix", {"rack": "x"})] * admin
+    model = {"name": "deepseek-ai/DeepSeek-V3", "method": "Inference", "sequenceLength": 2048}
+    for price in ("3", "40"):
+        nodes = [node(name, H100, price=each, labels={"rack": "x"}) for name, each in (("a", "3"), ("b", price))]
+        known = [*pool, *nodes, pod("p", "b", {"nvidia.com/gpu": 8})]
+        wish = demand(model=model, placement={"waitSeconds": 60})
+        found = decided(*known, model=model, placement={"waitSeconds": 60})
+        assert (nodes_of(found), found.candidates[0].price_per_hour) == (("a",), 24_000_000)
+        assert choose(wish, fleet(*known, catalog=CATALOG), CATALOG).choice == found.choice

@@ -70,6 +70,18 @@ class Fleet:
         """The names of the pools that join others. Each node of theirs is in another pool, so they are for gangs of several nodes."""
         return frozenset(pool.name for pool in self.pools if pool.joins)
 
+    @cached_property
+    def within(self) -> Mapping[str, frozenset[str]]:
+        """The names of the pools that have only nodes of another one, by the name of that: one that joins others, or that has parts."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for pool in self.pools:
+            if pool.part_of:
+                found[pool.part_of].add(pool.name)
+        joined = {pool.name: frozenset(first for first, *_ in pool.joins) for pool in self.pools if pool.joins}
+        for name, parts in joined.items():
+            found[name] = {*parts, *(other for other, its in joined.items() if its < parts)}
+        return {name: frozenset(names) for name, names in found.items()}
+
     def pool(self, name: str) -> Pool | None:
         """The pool of that name."""
         return next((pool for pool in self.pools if pool.name == name), None)

@@ -95,6 +95,13 @@ class GangSearch:
         sized = (each._candidate(pool_score) for each in self._every if each.gang.is_for(pool_score.pool))
         return tuple(filter(None, sized)) if self.gang.pools is not None else ()
 
+    def sizes_within(self, pool: Pool) -> Iterator[LazyCandidate]:
+        """The candidates that hold the model on pools that have only nodes of this one."""
+        names = self.fleet.within.get(pool.name)
+        for each in order_pools(self.demand, Aim(Objective.COST), self.fleet, self.catalog).ordered if names else ():
+            if names and each.pool in names:
+                yield from self.sizes(each)
+
     def without_speed(self) -> Iterator[LazyCandidate]:
         """The candidates with a price and an unknown value."""
         unknown = order_pools(self.demand, Aim(Objective.VALUE), self.fleet, self.catalog).without_speed
@@ -233,6 +240,8 @@ class LazyCandidate:
         if self._search.gang.pools is None:
             return True
         if any(other._fitting() for other in self._search.sizes(self._pool_score)):
+            return False
+        if any(other._fitting() for other in self._search.sizes_within(self._pool)):
             return False
         return not any(other.is_busy() for other in self._nearer())
 

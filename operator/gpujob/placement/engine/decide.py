@@ -56,7 +56,12 @@ def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -
         for pool in fleet.pools:
             if only in (None, pool.name) and gang.is_for(pool.name) and (gang.nodes > 1 or not pool.joins):
                 (results if gang.pools is None else sized.setdefault(pool.name, [])).append(asked.trials(pool))
-    results += map(_best_size, sized.values())
+    places = {name: _best_size(gangs) for name, gangs in sized.items()}
+    fitting = {name for name, trials in places.items() if fleet.within and min(map(_outcome, trials)) <= _FITS}
+    # As of one pool: a larger gang that waits counts for nothing where one that holds the model fits on some of the nodes.
+    results += (
+        trials for name, trials in places.items() if name in fitting or fitting.isdisjoint(fleet.within.get(name, ()))
+    )
     every, best = score.ranked(results, demand)
     candidates = every if not fleet.joins else without_needless(every)
     if best is None or best.candidate.outcome is not Outcome.FITS:
@@ -74,6 +79,9 @@ def _best_size(gangs: Sequence[Sequence[PoolResult]]) -> Sequence[PoolResult]:
     if len(gangs) == 1:
         return gangs[0]
     return min(gangs, key=lambda trials: (min(map(_outcome, trials)), trials[0].candidate.risk))
+
+
+_FITS: Final = score.ORDER.index(Outcome.FITS)
 
 
 def _outcome(trial: PoolResult) -> int:
