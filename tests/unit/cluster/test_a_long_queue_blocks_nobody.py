@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from builders import H100, demand, fleet, node, pod
 from gpujob.catalog.files.load import load_catalog
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.controller.actions import AT_ONCE
 from gpujob.cluster.controller.controller import Reconciler
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.time_slice import TimeSlice
@@ -316,3 +319,25 @@ async def test_a_status_that_another_one_wrote_is_explained_anew() -> None:
     controller.put(pod("other", "gpu", cpu="1"))
     await controller.settle()
     assert controller.raw["u001"]["status"]["state"] == before["state"]
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+@pytest.mark.parametrize("urgent", [True, False])
+@pytest.mark.parametrize("before", [0, AT_ONCE])
+async def test_a_step_that_is_cancelled_before_it_begins_is_closed(turns: int, urgent: bool, before: int) -> None:
+    """Before its task has a turn, or while it waits for a slot behind as many others as run at once."""
+    controller, begun = Controller(0), list[int]()
+
+    async def step(number: int) -> None:
+        begun.append(number)
+        await asyncio.sleep(60)
+
+    made = [step(number) for number in range(before + 1)]
+    for number, each in enumerate(made):
+        job = SimpleNamespace(uid=f"u{number}", namespace="team", name=f"j{number}", version="1")
+        controller.reconciler._steps.start(job, each, urgent=urgent)  # type: ignore[arg-type]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    assert (before in begun) == (turns > 0 and not before)
+    await controller.reconciler._steps.end_tasks()
+    assert {inspect.getcoroutinestate(each) for each in made} == {inspect.CORO_CLOSED}

@@ -71,6 +71,8 @@ class JobActions:
     def start(self, job: JobRecord, step: Coroutine[Any, Any, None], *, urgent: bool = False) -> None:
         """Runs one step of a job; afterwards the job is reconciled again. `urgent`: it goes first where many wait."""
         task = asyncio.create_task(self._guarded(job, step, urgent), name=f"{job.namespace}/{job.name}")
+        # A task that is cancelled before the step has a slot never begins it.
+        task.add_done_callback(lambda _: step.close())
         self._work.tasks[job.uid] = task
 
     def report(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
