@@ -26,6 +26,7 @@ from pathlib import Path
 from tests.balance import REPORTS, ROOT, measured, shares
 
 SLOWEST = "--durations=25"
+WITHOUT = ("--ignore=tests/e2e", "--ignore=tests/unit/runner")
 BY_FILE = ("--dist=loadfile", "--no-loadscope-reorder")
 """Whole files go to the processes, in the order in which tests/conftest.py puts them: the longest first."""
 
@@ -55,11 +56,13 @@ PRETENDED_NODES = sorted({*(ROOT / "tests/e2e").rglob("test_*.py")} - {*REAL_NOD
 PARTS = (
     Part("plans", (), module="tests.simulation", ahead=True),
     *shared("nodes", 2, REAL_NODES),
-    *shared("kwok", 3, PRETENDED_NODES),
+    *shared("kwok", 2, PRETENDED_NODES),
     Part("contract", ("tests/contract", "-m", "e2e")),
+    # Programs that hang, save or go on for as long as their reporter needs to see it.
+    Part("runner", ("tests/unit/runner",), nice=5),
     # It computes, and the others wait for replies: they come first where both want a core. What the tests of a file share, such as
     # a program that is packed once, is made in one process.
-    Part("core", ("tests", "--ignore=tests/e2e", "-m", "not e2e", "--numprocesses=auto", *BY_FILE), nice=5),
+    Part("core", ("tests", *WITHOUT, "-m", "not e2e", "--numprocesses=auto", *BY_FILE), nice=5),
     Part("search", ("--seconds=60",), nice=5, module="tests.search"),
 )
 

@@ -58,8 +58,11 @@ def build(source: Path = REPOSITORY, reference: str = REFERENCE) -> Path:
             *(f"--secret={each}" for each in secrets), f"--build-arg=BASE={BASE}",
             f"--file={source / DOCKERFILE}", f"--tag={reference}", str(source),
         )  # fmt: skip
-        archive.unlink(missing_ok=True)
-        buildah("push", "--quiet", reference, f"docker-archive:{archive}:{reference}")
+        # Another process of tests may import the one that is there.
+        unfinished = archive.with_suffix(".new")
+        unfinished.unlink(missing_ok=True)
+        buildah("push", "--quiet", reference, f"docker-archive:{unfinished}:{reference}")
+        unfinished.replace(archive)
         print(f"built the operator's image in {time.monotonic() - began:.0f} s", flush=True)
     return archive
 
