@@ -52,7 +52,8 @@ verify-on-gpu: ## Runs small jobs on the GPUs of your cluster (kubectl's), delet
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(RUN) -m demo.on_gpus $(if $(NAMESPACE),--namespace $(NAMESPACE))
 
 .PHONY: test
-test: verify lint binaries node-images ## Checks everything: generated files, style, types, layers, unit tests, cases and end-to-end tests.
+test: .venv/ready ## Checks everything: generated files, style, types, layers, unit tests, cases and end-to-end tests.
+	@$(MAKE) --no-print-directory --jobs=2 verify lint binaries node-images
 	$(RUN) -m tests.parts
 
 .PHONY: test-fast

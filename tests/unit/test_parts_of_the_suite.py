@@ -39,6 +39,7 @@ def test_a_part_that_fails_is_named_and_the_others_run_to_their_end(tmp_path: Pa
 @pytest.mark.parametrize("ahead", [True, False])
 def test_the_others_wait_for_a_part_that_is_ahead(tmp_path: Path, ahead: bool) -> None:
     done = tmp_path / "done"
+    # Three seconds, in which the other one comes and finds nothing where it does not wait.
     first = f"import pathlib, time\ndef test_it(): time.sleep(3); pathlib.Path({str(done)!r}).touch()\n"
     second = f"import pathlib\ndef test_it(): assert pathlib.Path({str(done)!r}).exists()\n"
     parts = [replace(part("first", tmp_path, first), ahead=ahead), part("second", tmp_path, second)]

@@ -172,13 +172,11 @@ async def test_not_a_byte_is_sent_where_the_lease_ends_between_the_decision_and_
             Fenced, match=r"^0 Fenced: \w+ /apis/batch/v1/namespaces/team/jobs.*: this process may not write"
         ):
             await WRITES[verb](client)
-        await asyncio.sleep(0.05)
-        assert received == []
         assert client.requests == before, "what was not sent is no request"
         # The fence is that of the moment: with the Lease back, writes go out again.
         client.may_write = lambda: True
         await WRITES[verb](client)
-        assert len(received) == 1
+        assert len(received) == 1, "the refused one was sent too"
 
 
 async def test_the_lease_itself_is_written_by_whoever_is_not_leader_yet() -> None:

@@ -261,6 +261,7 @@ def test_what_is_posted_for_a_trainer_is_taken_with_the_token_of_its_process_alo
 
 
 def test_a_taken_port_is_left_alone_with_one_line(tmp_path: Path) -> None:
+    # It lasts so long that the port is tried again.
     program = "import gpujob_report, time; gpujob_report.step(); time.sleep(2.5); gpujob_report.step(); print('done')"
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -69,11 +69,11 @@ def tensor() -> Iterator[Any]:
 def test_the_copy_to_the_host_that_a_frame_waits_in(tensor: Any, calls: Any, name: str | None) -> None:
     thread = threading.Thread(target=calls, args=(tensor,), daemon=True)
     thread.start()
-    end = time.monotonic() + 10
-    while time.monotonic() < end and (frames := stack.stack_of(thread.ident or 0)) and "(threading.py:" in frames[0]:
+    end, before, frames = time.monotonic() + 10, [], list[str]()
+    # It waits in the call once it is where it was a moment ago.
+    while time.monotonic() < end and (not frames or frames != before or "(threading.py:" in frames[0]):
         time.sleep(0.05)
-    time.sleep(0.1)
-    frames = stack.stack_of(thread.ident or 0)
+        before, frames = frames, stack.stack_of(thread.ident or 0)
     assert (frames[0] == f"{name} (of a tensor)") is (name is not None), frames
     # The program's own frame follows, or comes first.
     assert len(frames) > 1
