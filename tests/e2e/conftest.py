@@ -79,21 +79,55 @@ def operators(cluster: Cluster, api: ApiServer) -> Iterator[Operators]:
         process.stop()
 
 
+class Leaders:
+    """The operators that tests share. One of them leads, and goes on until a test needs another one or none."""
+
+    def __init__(self, operators: Operators) -> None:
+        self._operators, self._made = operators, dict[str, OperatorProcess]()
+
+    def lead(self, name: str) -> OperatorProcess:
+        """The operator of that name, leading."""
+        self.stop(but=name)
+        if name not in self._made:
+            self._made[name] = self._operators(name)
+        process = self._made[name]
+        if not process.alive:
+            process.start_without_waiting_for_the_lease()
+        return process
+
+    def stop(self, but: str = "") -> None:
+        """Ends all, or all but one."""
+        for name, process in self._made.items():
+            if name != but:
+                process.stop()
+
+
 @pytest.fixture(scope="session")
-def resident(operators: Operators) -> OperatorProcess:
-    """The process behind `operator`; not for tests."""
-    return operators("main")
+def leaders(operators: Operators) -> Leaders:
+    """What is behind `operator`, `hasty` and `attentive`; not for tests."""
+
+    def make(name: str) -> OperatorProcess:
+        process = operators(name)
+        if name == "main":
+            return process.brisk()
+        process.settings["GPUJOB_SCRAPE_SECONDS"] = "1"
+        return process.in_haste() if name == "hasty-main" else process
+
+    return Leaders(make)
+
+
+def watched(process: OperatorProcess) -> Iterator[OperatorProcess]:
+    """The process for one test; what it logs as errors meanwhile fails the test."""
+    before = len(process.errors())
+    process.may_fail_on = ""
+    yield process
+    assert [line for line in process.errors()[before:] if not blamed(line, process.may_fail_on)] == []
 
 
 @pytest.fixture
-def operator(resident: OperatorProcess) -> Iterator[OperatorProcess]:
+def operator(leaders: Leaders) -> Iterator[OperatorProcess]:
     """The operator, leading; the same process for all tests that let it live."""
-    if not resident.alive:
-        resident.start_without_waiting_for_the_lease()
-    before = len(resident.errors())
-    resident.may_fail_on = ""
-    yield resident
-    assert [line for line in resident.errors()[before:] if not blamed(line, resident.may_fail_on)] == []
+    yield from watched(leaders.lead("main"))
 
 
 def blamed(line: str, job: str) -> bool:
@@ -102,20 +136,21 @@ def blamed(line: str, job: str) -> bool:
 
 
 @pytest.fixture
-def no_operator(resident: OperatorProcess) -> None:
+def no_operator(leaders: Leaders) -> None:
     """No operator runs; the test starts its own."""
-    resident.stop()
+    leaders.stop()
 
 
 @pytest.fixture
-def hasty(no_operator: None, operators: Operators) -> Iterator[OperatorProcess]:
+def hasty(leaders: Leaders) -> Iterator[OperatorProcess]:
     """Another operator in its place, whose minutes take seconds and which reads reporters every second."""
-    process = operators("hasty-main").in_haste()
-    process.settings["GPUJOB_SCRAPE_SECONDS"] = "1"
-    process.start_without_waiting_for_the_lease()
-    yield process
-    process.stop()
-    assert process.errors() == []
+    yield from watched(leaders.lead("hasty-main"))
+
+
+@pytest.fixture
+def attentive(leaders: Leaders) -> Iterator[OperatorProcess]:
+    """An operator with its usual times that reads reporters every second."""
+    yield from watched(leaders.lead("attentive"))
 
 
 Fleet = Callable[..., list[str]]

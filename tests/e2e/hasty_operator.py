@@ -15,14 +15,13 @@ import structlog
 from gpujob.cluster.__main__ import main
 from gpujob.cluster.app.app import Operator
 from gpujob.cluster.cache.reflector import Timings
-from gpujob.cluster.controller import pools
 from gpujob.cluster.election.election import LeaseTimings
 from gpujob.lifecycle.timings import Timings as JobTimings
+from tests.e2e.brisk_operator import publish_often
 
 LEASE = LeaseTimings(duration=5, deadline=3.5, renew_every=1.5, retry_every=0.7)
 WATCHING = Timings(silence=float(os.environ.get("HASTY_SILENCE", "22")))
 TIMINGS = JobTimings(runner_unused=8.0, forged_end=4.0, prices=1.0, orphans=2.0, stall_confirmed=3.0)
-POOLS_EVERY = 4.0
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +47,5 @@ class Telling(Operator):
 
 
 if __name__ == "__main__":
-    assert pools.EVERY > POOLS_EVERY
-    pools.EVERY = POOLS_EVERY  # type: ignore[misc]
+    publish_often()
     sys.exit(main(sys.argv[1:], partial(Telling, lease=LEASE, watching=WATCHING, timings=TIMINGS)))

@@ -69,8 +69,13 @@ class OperatorProcess:
         register_client(self._cluster.dir, self._process.name, self._process.pid)
         return self
 
+    def brisk(self) -> OperatorProcess:
+        """From its next start on it pauses for less time before it acts; gives itself."""
+        self.module = "tests.e2e.brisk_operator"
+        return self
+
     def in_haste(self) -> OperatorProcess:
-        """From its next start on its own times are shorter; gives itself."""
+        """From its next start on all its own times are shorter; gives itself."""
         self.module = "tests.e2e.hasty_operator"
         return self
 

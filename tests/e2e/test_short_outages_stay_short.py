@@ -16,7 +16,7 @@ import pytest
 from gpujob.cluster.client.kubeconfig import connection_from_kubeconfig
 from tests.e2e.api_server import JOBS, NODES, ApiServer, AuditLog
 from tests.e2e.cluster import Cluster, eventually, remains, restart_component
-from tests.e2e.conftest import Fleet
+from tests.e2e.conftest import Fleet, Leaders
 from tests.e2e.end_state import assert_one_live_child, created
 from tests.e2e.fault_proxy import (
     Asked,
@@ -59,9 +59,9 @@ def proxy(cluster: Cluster) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture(scope="module")
-def behind(cluster: Cluster, api: ApiServer, proxy: FaultProxy, resident: OperatorProcess) -> Iterator[OperatorProcess]:
+def behind(cluster: Cluster, api: ApiServer, proxy: FaultProxy, leaders: Leaders) -> Iterator[OperatorProcess]:
     """An operator behind the proxy in place of the one of other tests: its watches are silent for seconds, not a minute."""
-    resident.stop()
+    leaders.stop()
     kubeconfig = operator_kubeconfig(api, cluster.dir / "behind-faults.kubeconfig", f"http://127.0.0.1:{proxy.port}")
     operator = OperatorProcess(cluster, api, kubeconfig, "behind-faults").in_haste()
     operator.settings["HASTY_SILENCE"] = f"{SILENCE:g}"

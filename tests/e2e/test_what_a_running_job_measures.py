@@ -18,7 +18,7 @@ from gpujob.placement.request.profile_measurements import Profile, profile_of
 from gpujob.status.profile import Ran, after_run
 from tests.e2e.api_server import GPUPOOLS, ApiServer, AuditLog
 from tests.e2e.cluster import Cluster, eventually
-from tests.e2e.conftest import MADE_BY, Fleet, Operators
+from tests.e2e.conftest import MADE_BY, Fleet
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.reporter import PROFILES, Reporter, reach
 from tests.e2e.team import Team
@@ -31,17 +31,6 @@ def reporter() -> Iterator[Reporter]:
     made = Reporter()
     yield made
     made.close()
-
-
-@pytest.fixture
-def attentive(no_operator: None, operators: Operators) -> Iterator[OperatorProcess]:
-    """An operator that reads every second, and looks at jobs' own words at once."""
-    made = operators("attentive")
-    made.settings["GPUJOB_SCRAPE_SECONDS"] = "1"
-    made.start_without_waiting_for_the_lease()
-    yield made
-    made.stop()
-    assert made.errors() == []
 
 
 def profile(team: Team, name: str) -> dict[str, Any]:

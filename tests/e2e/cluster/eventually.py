@@ -7,12 +7,18 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], T], timeout: float = 30.0, *, what: str = "", every: float = 0.05) -> T:
+_SHORTEST, _LONGEST = 0.05, 0.25
+
+
+def eventually(condition: Callable[[], T], timeout: float = 30.0, *, what: str = "", every: float = 0.0) -> T:
     """The first truthy answer of `condition`, asked every `every` seconds; TimeoutError after `timeout` seconds.
 
-    What `condition` raises is passed on at once: an exception means that waiting longer cannot help.
+    With `every` 0 it is asked again after a tenth of the time so far, 0.05 to 0.25 s: a question costs the API server milliseconds of
+    CPU, and many tests ask at the same time. What `condition` raises is passed on at once: an exception means that waiting longer
+    cannot help.
     """
-    end = time.monotonic() + timeout
+    began = time.monotonic()
+    end = began + timeout
     while True:
         answer = condition()
         if answer:
@@ -21,7 +27,7 @@ def eventually(condition: Callable[[], T], timeout: float = 30.0, *, what: str =
             raise TimeoutError(
                 f"after {timeout:g} s still no {what or condition.__name__}; the last answer was {answer!r}"
             )
-        time.sleep(every)
+        time.sleep(every or min(max((time.monotonic() - began) / 10, _SHORTEST), _LONGEST))
 
 
 def remains(condition: Callable[[], bool], seconds: float, *, because: str, every: float = 0.2) -> None:
