@@ -7,7 +7,7 @@ from pathlib import Path
 from gpujob.api.generate.reasons_page import main, page
 from gpujob.values.reasons import SECTIONS, Reason
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_every_reason_is_explained_once() -> None:
