@@ -147,7 +147,7 @@ def failures_in_a_row(job: JobRecord, blame: Blame, ran: float | None, timings: 
 def _seconds_of(entry: Mapping[str, Any]) -> float:
     """Seconds that an attempt ran; 0 if it did not."""
     began, ended = read_time(entry.get("from")), read_time(entry.get("to"))
-    return max(0.0, (ended - began).total_seconds()) if began and ended else 0.0
+    return (ended - began).total_seconds() if began and ended else 0.0
 
 
 def pause(number: int, timings: Timings) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from gpujob.status.attempts.cost import HOUR, dollars, seconds_to_run
+from gpujob.status.attempts.cost import HOUR, dollars, running_seconds
 from gpujob.status.attempts.waits import read_time
 from gpujob.status.records.objects import JobRecord
 from gpujob.values.errors import BadQuantity
@@ -36,9 +36,9 @@ def nearest_limit(job: JobRecord, status: Mapping[str, Any], now: datetime) -> L
 
 def _deadline(job: JobRecord, status: Mapping[str, Any], now: datetime) -> Limit | None:
     seconds = whole_number(job.spec.get("activeDeadlineSeconds"))
-    left = seconds_to_run(seconds, status, now)
-    if seconds is None or left is None:
+    if seconds is None:
         return None
+    left = seconds - running_seconds(status, now)
     message = (
         f"the job has run for {counted(seconds, 'second')}, all attempts together, which is activeDeadlineSeconds; "
         "create a new GPUJob with a longer one to go on"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from gpujob.lifecycle.failures.failure import Failure
 from gpujob.lifecycle.failures.order import First
 from gpujob.values.vocabulary import State
+
+UNSEEN: Final = ("", 0.0)
+"""No child and no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,25 +23,25 @@ class Sightings:
     """Its pods are in this stage before running."""
     forged_end: float | None = None
     """Its status is final although its child Job goes on."""
-    ran: tuple[str, float] = ("", 0.0)
+    ran: tuple[str, float] = UNSEEN
     """The child whose pods ran, and since when."""
-    awaited: tuple[str, float] = ("", 0.0)
+    awaited: tuple[str, float] = UNSEEN
     """The child whose pods wait for new nodes."""
-    unbound: tuple[str, float] = ("", 0.0)
+    unbound: tuple[str, float] = UNSEEN
     """The child with a pod that is bound to no node."""
     refused: tuple[str, float, int] = ("", 0.0, 0)
     """The child that lacks pods, and how often it was asked why."""
     probe: tuple[str, float, float] = ("", 0.0, 0.0)
     """The probe's child, and its age then by the API server's clock."""
-    failed: tuple[str, float] = ("", 0.0)
+    failed: tuple[str, float] = UNSEEN
     """The child Job that has ended while none of its pods shows it."""
-    stuck: tuple[str, float] = ("", 0.0)
+    stuck: tuple[str, float] = UNSEEN
     """The child of which a container does not start."""
-    faulty: tuple[str, float] = ("", 0.0)
+    faulty: tuple[str, float] = UNSEEN
     """The child whose devices have a fault."""
-    outlived: tuple[str, float] = ("", 0.0)
+    outlived: tuple[str, float] = UNSEEN
     """The child whose programs ended in pods that run on."""
-    stalled: tuple[str, float] = ("", 0.0)
+    stalled: tuple[str, float] = UNSEEN
     """The child that stands still, by its reporter's readings."""
     interrupted: tuple[str, float, Failure | None] = ("", 0.0, None)
     """The child of which a pod was asked to end while its program ran, and what that is where the program ends well."""
@@ -49,7 +53,7 @@ class Sightings:
     """The child of which a suspension ended a program, and what that is if the Job counts it as done, or as its failure."""
     ending: float | None = None
     """Pods of an earlier attempt delay the next one."""
-    lingering: tuple[str, float] = ("", 0.0)
+    lingering: tuple[str, float] = UNSEEN
     """The deleted Job whose pods run on; restarts with each request to delete them."""
     unready: tuple[tuple[str, float], ...] = ()
     """Nodes of such pods that are NotReady, by name."""

@@ -12,6 +12,7 @@ from gpujob.lifecycle.failures.device_faults import DeviceFault, device_faults
 from gpujob.lifecycle.failures.failure import Blame, Failure
 from gpujob.lifecycle.failures.interruptions import cut_short, interruption
 from gpujob.lifecycle.failures.start_failures import start_failure
+from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.steps import ends
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import probe_runs
@@ -45,7 +46,7 @@ def moved_by_fault(evaluation: Evaluation, child: ChildRecord) -> Action | None:
     on, since it may still end well."""
     faults = _faults(evaluation, child, evaluation.pods) if _is_tried_again(evaluation, child) else []
     if not faults:
-        evaluation.see(faulty=("", 0.0))
+        evaluation.see(faulty=UNSEEN)
         return None
     if not may_retry(evaluation.job, Blame.INFRASTRUCTURE, evaluation.now.server):
         return None
@@ -105,7 +106,7 @@ def ended_by_start(evaluation: Evaluation, child: ChildRecord) -> Action | None:
     seconds = evaluation.timings.stuck
     failure = start_failure(evaluation.pods, seconds) if not evaluation.job.status.get("startTime") else None
     if failure is None or not _is_tried_again(evaluation, child):
-        evaluation.see(stuck=("", 0.0))
+        evaluation.see(stuck=UNSEEN)
         return None
     return ends.fail(evaluation, child, failure) if evaluation.seconds_left("stuck", child, seconds) <= 0 else None
 

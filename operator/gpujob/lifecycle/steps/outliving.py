@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from gpujob.lifecycle.actions import Action
 from gpujob.lifecycle.children import TERMINAL
 from gpujob.lifecycle.failures.causes import failure_of
+from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.steps import ends
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import probe_runs
@@ -32,7 +33,7 @@ def ended_by_program(evaluation: Evaluation, child: ChildRecord) -> Action | Non
     """The end of an attempt whose programs have ended although its child Job has not."""
     pods = evaluation.pods
     if evaluation.job.leaving or probe_runs.steps_of(child) is not None or not is_outlived(child, pods):
-        evaluation.see(outlived=("", 0.0))
+        evaluation.see(outlived=UNSEEN)
         return None
     if evaluation.seconds_left("outlived", child, evaluation.timings.outlived) > 0:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 from gpujob.lifecycle import stalls
 from gpujob.lifecycle.actions import Action
 from gpujob.lifecycle.failures.failure import Blame, Failure
+from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.stalls import Stall, StallAction
 from gpujob.lifecycle.steps import ends
 from gpujob.lifecycle.steps.evaluation import Evaluation
@@ -27,7 +28,7 @@ def stall(evaluation: Evaluation, child: ChildRecord) -> Stall | None:
     counts = runs and not job.leaving and probe_runs.steps_of(child) is None and job.status.get("jobName") == child.name
     found = stalls.stall_of(job, evaluation.view.telemetry, evaluation.now.server) if counts else None
     if found is None:
-        evaluation.see(stalled=("", 0.0))
+        evaluation.see(stalled=UNSEEN)
         return None
     return found if evaluation.seconds_left("stalled", child, evaluation.timings.stall_confirmed) <= 0 else None
 

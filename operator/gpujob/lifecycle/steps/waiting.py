@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from gpujob.fleet.pools.arriving import Arriving
+from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import waits
 from gpujob.status.observe.child import why_not_bound
@@ -57,7 +58,7 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
         return None
     why = why_not_bound(child, evaluation.pods, evaluation.view.refused)
     if not why:
-        evaluation.see(unbound=("", 0.0))
+        evaluation.see(unbound=UNSEEN)
         return None
     seconds = _unbound_seconds(evaluation, child)
     end = evaluation.sighted_at("unbound", child) + timedelta(seconds=seconds)
