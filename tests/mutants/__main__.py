@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import queue
 import random
 import subprocess
@@ -74,8 +75,10 @@ def main(words: Sequence[str]) -> int:
     print(f"each is tried by {own if options.own_tests else 'the tests that run its line'}", flush=True)
     verdicts = []
     for name, each in drawn.items():
-        tests = own_tests(name) if options.own_tests else recorded(name).tests
-        verdicts += tried(each, tests, options.seconds, options.processes)
+        if options.own_tests:
+            verdicts += tried_by_own_tests(name, each, options.seconds, options.processes)
+        else:
+            verdicts += tried(each, recorded(name).tests, options.seconds, options.processes)
     print("\n".join(table(verdicts)))
     print(f"{time.monotonic() - began:.0f} s")
     shares = [percent for *_, percent in _rows(verdicts)]
@@ -163,10 +166,22 @@ def sample(mutants: list[Mutant], number: int, seed: str) -> list[Mutant]:
     return random.Random(seed).sample(mutants, min(number, len(mutants)))
 
 
-def own_tests(folder: str) -> Tests:
-    """All tests of the room of a folder's name, for each of its lines."""
+def tried_by_own_tests(folder: str, drawn: Sequence[Mutant], seconds: float, processes: int) -> list[Verdict]:
+    """The verdicts of all tests of the room of a folder's name: at once in forks of one process, and alone where that notices
+    nothing."""
     room = REPOSITORY / "tests" / "unit" / ("" if folder == ALONE else folder)
-    return lambda path, line: [str(room)] if room.is_dir() else []
+    if not room.is_dir():
+        return tried(drawn, lambda path, line: [], seconds, processes)
+    order = room, PACKAGE / folder, [(mutant.path, mutant.change) for mutant in drawn], seconds
+    with tempfile.NamedTemporaryFile() as answer:
+        command = [sys.executable, "-m", "tests.mutants.in_process", answer.name]
+        subprocess.run(command, check=True, cwd=REPOSITORY, input=pickle.dumps(order), stdout=subprocess.DEVNULL)
+        at_once = dict(zip(drawn, pickle.load(answer), strict=True))
+    alone = tried(
+        [mutant for mutant in drawn if not at_once[mutant]], lambda path, line: [str(room)], seconds, processes
+    )
+    known = {verdict.mutant: verdict for verdict in alone}
+    return [known.get(mutant, Verdict(mutant, True, 1)) for mutant in drawn]
 
 
 def tried(drawn: Sequence[Mutant], tests_of: Tests, seconds: float, processes: int) -> list[Verdict]:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +14,8 @@ import pytest
 from tests.mutants.__main__ import PACKAGE, Mutant, Verdict, changes_of, files_of_tests, mutants, place, sample, table
 from tests.mutants.changes import Change, changes
 from tests.mutants.equivalent import EQUIVALENT
-from tests.mutants.trial import parts
+from tests.mutants.in_process import codes, statement
+from tests.mutants.trial import REPOSITORY, parts
 
 
 def faults(source: str) -> list[str]:
@@ -98,3 +103,62 @@ def test_a_few_tests_run_first_and_each_once() -> None:
     assert [len(part) for part in found] == [25, 400, 400, 175]
     assert [test for part in found for test in part] == tests
     assert [list(part) for part in parts(tests[:3])] == [tests[:3]]
+
+
+SOURCE = """\
+LIMIT = 3
+
+def f(a=1,
+      b=2):
+    if (a or
+            b):
+        return [
+            a
+            + b
+        ]
+    return lambda: a
+
+class C:
+    x = 1
+
+    def g(self):
+        for each in self:
+            each()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [(1, None), (3, None), (4, None), (5, [5, 6]), (6, [5, 6]), (8, [7, 8, 9, 10]), (11, [11]), (13, None), (14, None), (17, [17]),
+     (18, [18])],
+)  # fmt: skip
+def test_a_fault_in_a_function_is_of_the_lines_of_its_statement(line: int, lines: list[int] | None) -> None:
+    found = statement(SOURCE, line)
+    assert (None if found is None else list(found)) == lines
+
+
+def test_all_code_of_a_module_is_found() -> None:
+    names = [code.co_qualname for code in codes(compile(SOURCE, "m", "exec"))]
+    assert names == ["<module>", "f", "f.<locals>.<lambda>", "C", "C.g"]
+
+
+def test_faults_in_functions_are_noticed_in_forks_of_one_process(tmp_path: Path) -> None:
+    """Each of two faults of which a test notices one, with closures that exist already."""
+    module = tmp_path / "calculus.py"
+    module.write_text(
+        "def adder(a):\n    def add(b):\n        return a + b\n    return add\n\ndef unused(a):\n    return a - 1\n"
+    )
+    (tmp_path / "test_it.py").write_text(
+        "from calculus import adder\n\nADD = adder(2)\n\ndef test_add():\n    assert ADD(3) == 5\n"
+    )
+    faults = [(module, change) for change in changes(module.read_bytes())]
+    answer = tmp_path / "answer"
+    subprocess.run(
+        [sys.executable, "-m", "tests.mutants.in_process", str(answer)], check=True, cwd=REPOSITORY,
+        input=pickle.dumps((tmp_path, tmp_path, faults, 60.0)), stdout=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
+    )  # fmt: skip
+    found = [
+        (change.line, noticed) for (_, change), noticed in zip(faults, pickle.loads(answer.read_bytes()), strict=True)
+    ]
+    assert found == [(3, True), (7, False), (7, False)]
