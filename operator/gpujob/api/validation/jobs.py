@@ -136,7 +136,7 @@ _OWN: Final[tuple[Rule, ...]] = (
         Images, "", "images needs cuda, rocm or both; remove it to use the catalog's images",
         "has(self.cuda) || has(self.rocm)", lambda value: value.cuda is not None or value.rocm is not None,
     ),
-    relative_path(CodeClaim, "sub_path", "subPath"),
+    relative_path(CodeClaim, "subPath"),
     Rule(
         Telemetry, "port", "29500 is the port of the rendezvous; use another one",
         "!has(self.port) || self.port != 29500", lambda value: value.port != 29500,

@@ -178,7 +178,7 @@ RULES: Final[tuple[Rule, ...]] = (
         f"!{kernels_path('self.mountPath')} || self.mountPath.matches('{_SHARED_MEMORY.pattern}')",
         lambda value: not is_kernels_path(value.mount_path) or _SHARED_MEMORY.match(value.mount_path) is not None,
     ),
-    relative_path(VolumeMount, "sub_path", "subPath"),
+    relative_path(VolumeMount, "subPath"),
     # A CEL rule takes 2.7 times the API server's budget: patterns.RELATIVE_PATH. The kubelet keeps names that begin with .. for itself.
     Rule(
         KeyToPath, "path", "path must be a relative path that does not begin with .., without a part .. or a control character", "",

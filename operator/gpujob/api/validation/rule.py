@@ -76,8 +76,9 @@ def keys(model: type[BaseModel], field: str, form: patterns.Form) -> Rule:
     )  # fmt: skip
 
 
-def relative_path(model: type[BaseModel], attribute: str, field: str) -> Rule:
+def relative_path(model: type[BaseModel], field: str) -> Rule:
     """A path below a folder: otherwise the kubelet rejects the pod, long after the job was placed."""
+    attribute = _attribute(model, field)
     return Rule(
         model, field, f"{field} must be a relative path without a part .. or a control character",
         f"!has(self.{field}) || (!self.{field}.startsWith('/') && !('/' + self.{field} + '/').contains('/../') && "

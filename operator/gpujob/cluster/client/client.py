@@ -36,7 +36,6 @@ class ApiClient(Transport):
         params: Mapping[str, str] | None = None,
         limit: int = 500,
         *,
-        patience: Patience = ORDINARY,
         trim: Trim = untouched,
     ) -> AsyncGenerator[JsonObject, None]:
         """The pages of one consistent list; raises Gone if the continue token expires: then start again.
@@ -45,7 +44,7 @@ class ApiClient(Transport):
         """
         query = {**(params or {}), "limit": str(limit)}
         while True:
-            page = await self.send(Call("list", "GET", path, patience, query, trim=trim))
+            page = await self.send(Call("list", "GET", path, ORDINARY, query, trim=trim))
             yield page
             token = (page.get("metadata") or {}).get("continue")
             if not token:
@@ -83,11 +82,9 @@ class ApiClient(Transport):
         finally:
             response.close()
 
-    async def create(
-        self, path: str, body: JsonObject, *, params: Mapping[str, str] | None = None, patience: Patience = ORDINARY
-    ) -> JsonObject:
+    async def create(self, path: str, body: JsonObject, *, patience: Patience = ORDINARY) -> JsonObject:
         """The object as created; AlreadyExists if the name is taken, OutcomeUnknown without a response."""
-        return await self.send(Call("create", "POST", path, patience, params, orjson.dumps(body)))
+        return await self.send(Call("create", "POST", path, patience, None, orjson.dumps(body)))
 
     async def patch(
         self,
@@ -101,9 +98,7 @@ class ApiClient(Transport):
         """The object as patched; put metadata.resourceVersion in the body to make it a precondition."""
         return await self.send(Call("patch", "PATCH", path, patience, params, orjson.dumps(body), content_type))
 
-    async def delete(
-        self, path: str, *, uid: str, propagation: str = "Background", patience: Patience = ORDINARY
-    ) -> JsonObject:
+    async def delete(self, path: str, *, uid: str, propagation: str = "Background") -> JsonObject:
         """The response: a Status if the object is gone, the object itself if its deletion only began.
 
         Without a propagation policy the API server orphans a Job's pods; without the uid it would delete a later object of the
@@ -117,4 +112,4 @@ class ApiClient(Transport):
             "propagationPolicy": propagation,
             "preconditions": {"uid": uid},
         }
-        return await self.send(Call("delete", "DELETE", path, patience, None, orjson.dumps(options)))
+        return await self.send(Call("delete", "DELETE", path, ORDINARY, None, orjson.dumps(options)))

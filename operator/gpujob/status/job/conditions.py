@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord
-from gpujob.status.records.preflight import Check
 from gpujob.status.records.preflight_messages import SENTENCES
 from gpujob.values.vocabulary import ConditionType, Reason, State
 
@@ -58,21 +57,18 @@ def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first
 
     A passed preflight is written with the state that it allows, never by a write of its own.
     """
-    check = seen.checked
+    kind, check = ConditionType.PREFLIGHT_PASSED, seen.checked
     if not child.preflight and disabled:
-        check = Check(True, None, Reason.PREFLIGHT_DISABLED, "spec.preflight is Disabled: nothing is checked")
-    elif not child.preflight:
+        message = "spec.preflight is Disabled: nothing is checked"
+        return (ConditionUpdate(kind, None, Reason.PREFLIGHT_DISABLED, message),)
+    if not child.preflight:
         message = f"{SENTENCES[Reason.NO_INTERPRETER]({})}; attempt {child.attempt} runs without a preflight"
-        check = Check(True, None, Reason.NO_INTERPRETER, message)
-    elif check is None and first:
-        return (ConditionType.PREFLIGHT_PASSED,)
-    elif check is not None and check.passed and seen.state in (State.PLACED, State.STARTING) and not seen.stuck:
-        check = None
-    return (
-        ()
-        if check is None
-        else (ConditionUpdate(ConditionType.PREFLIGHT_PASSED, check.passed, check.reason, check.message),)
-    )
+        return (ConditionUpdate(kind, None, Reason.NO_INTERPRETER, message),)
+    if check is None:
+        return (kind,) if first else ()
+    if check.passed and seen.state in (State.PLACED, State.STARTING) and not seen.stuck:
+        return ()
+    return (ConditionUpdate(kind, check.passed, check.reason, check.message),)
 
 
 def preflight_anew(held: Iterable[Mapping[str, Any]]) -> tuple[ConditionUpdate, ...]:
