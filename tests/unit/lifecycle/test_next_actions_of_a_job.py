@@ -26,6 +26,8 @@ from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
+from gpujob.status.attempts.progress import Measured
+from gpujob.status.job.telemetry import Telemetry
 from gpujob.status.records.objects import ChildRecord, Hint, PodState
 from gpujob.status.records.preflight import Check
 from gpujob.status.records.read_objects import read_job
@@ -205,8 +207,12 @@ def test_cost_that_moved_is_worth_a_write_when_the_job_is_due() -> None:
     status = {**RUNNING, "cost": {"accrued": "0.10"}}
     found = look(status, ONE, pods=(RUNS,), second=3600.0).action
     assert isinstance(found, WriteStatus)
-    assert found.numbers is not Numbers.SAME
+    assert found.numbers is Numbers.MOVED
     assert written(found)["cost"]["accrued"] == "36.00"
+    far = Measured(BEGAN + timedelta(seconds=1), fraction=0.5)
+    told = look(status, ONE, pods=(RUNS,), second=1.0, telemetry=Telemetry(far)).action
+    assert isinstance(told, WriteStatus)
+    assert (told.numbers, written(told)["progress"]["percent"]) == (Numbers.NEWS, 50)
 
 
 # After its end

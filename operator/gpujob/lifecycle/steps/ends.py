@@ -56,9 +56,8 @@ def try_again(evaluation: Evaluation, child: ChildRecord, failure: Failure) -> A
             job.status, failure.nodes, child.attempt, failure.reason, server, seconds
         )
     ended = waits.read_time(ended_at(child, evaluation.now.text)) or server
-    began = waits.read_time(job.status.get("startTime"))
-    ran = (ended - began).total_seconds() if began else 0.0
-    number = failures_in_a_row(job, failure.blame, ran, evaluation.timings)
+    began = waits.read_time(job.status.get("startTime")) or ended
+    number = failures_in_a_row(job, failure.blame, (ended - began).total_seconds(), evaluation.timings)
     until = waits.write_time(max(server, ended + timedelta(seconds=pause(number, evaluation.timings))))
     return end(evaluation, child, endings.failed(failure, members, until, child.attempt + 1))
 

@@ -26,8 +26,8 @@ def _course(evaluation: Evaluation, child: ChildRecord, seen: Observation) -> Co
     """How long a probe has existed and run."""
     now, limits = evaluation.now, evaluation.timings.probe
     if evaluation.sightings.probe[0] != child.uid:
-        made = waits.read_time(child.created)
-        age = max(0.0, (now.server - made).total_seconds()) if made else 0.0
+        made = waits.read_time(child.created) or now.server
+        age = max(0.0, (now.server - made).total_seconds())
         evaluation.see(probe=(child.uid, now.elapsed, age))
     _, since, age = evaluation.sightings.probe
     age += now.elapsed - since
