@@ -150,8 +150,8 @@ def _proxy(cluster: Cluster) -> tuple[Process, int]:
 class AuditLog:
     """The operator's requests as the API server logged them."""
 
-    def __init__(self, path: Path, cluster_dir: Path) -> None:
-        self._path, self._dir = path, cluster_dir
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
     def now(self) -> int:
         """A mark: what is logged after it can be asked for."""
@@ -169,7 +169,7 @@ class AuditLog:
         """The requests to which no role gave the right, a line each: not what a policy or a quota refused, and not what came while an
         API server started, which listens before it has read the roles.
         """
-        starts, found = starts_of(self._dir), []
+        starts, found = starts_of(self._path.parent), []
         for entry in self.since(mark):
             came = datetime.fromisoformat(entry["requestReceivedTimestamp"])
             denied = entry.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"

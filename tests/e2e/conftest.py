@@ -58,7 +58,7 @@ def audit(cluster: Cluster) -> AuditLog:
     """The operator's requests; only the cluster that is made of plain processes logs them."""
     if cluster.audit_log is None:
         pytest.skip("this cluster has no audit log that tests can read")
-    return AuditLog(cluster.audit_log, cluster.dir)
+    return AuditLog(cluster.audit_log)
 
 
 Operators = Callable[[str], OperatorProcess]

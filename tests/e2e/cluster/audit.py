@@ -12,6 +12,8 @@ import yaml
 OPERATOR = "system:serviceaccount:gpujob-system:gpujob-operator"
 SECOND = "system:serviceaccount:gpujob-second:second-gpujob-operator"
 """The account of the second release of test_two_releases."""
+_STARTS = "kube-apiserver-starts"
+"""A file beside the logs of a cluster."""
 
 
 def audited_users() -> list[str]:
@@ -27,20 +29,16 @@ def policy(users: list[str]) -> str:
     return yaml.safe_dump({**head, "rules": rules}, sort_keys=False)
 
 
-def note_start(cluster_dir: Path, began: datetime, ready: datetime) -> None:
+def note_start(logs: Path, began: datetime, ready: datetime) -> None:
     """Notes when an API server was started and when it was ready: in between it refuses what it allows later, since it listens before
     it has read the roles.
     """
-    with _starts(cluster_dir).open("a") as file:
+    with (logs / _STARTS).open("a") as file:
         file.write(f"{began.isoformat()} {ready.isoformat()}\n")
 
 
-def starts_of(cluster_dir: Path) -> list[tuple[datetime, datetime]]:
+def starts_of(logs: Path) -> list[tuple[datetime, datetime]]:
     """When the API server of a cluster was started, and was ready, each time so far."""
-    lines = _starts(cluster_dir).read_text().splitlines() if _starts(cluster_dir).exists() else []
+    lines = (logs / _STARTS).read_text().splitlines() if (logs / _STARTS).exists() else []
     pairs = [line.split() for line in lines]
     return [(datetime.fromisoformat(began), datetime.fromisoformat(ready)) for began, ready in pairs]
-
-
-def _starts(cluster_dir: Path) -> Path:
-    return cluster_dir / "logs" / "kube-apiserver-starts"

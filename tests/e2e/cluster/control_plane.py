@@ -191,7 +191,7 @@ def _launch(cluster: Cluster, component: Component) -> Cluster:
         _wait_ready(cluster, component)
         component.after(cluster)
     if component.name == "kube-apiserver":
-        audit.note_start(cluster.dir, began, datetime.now(UTC))
+        audit.note_start(cluster.dir / "logs", began, datetime.now(UTC))
     return cluster
 
 
