@@ -114,6 +114,9 @@ class Reason(StrEnum):
         "leave it out, name an allowed one, or ask the admin to add it to the chart's admission.allowedServiceAccounts")
     INVALID_SPEC = ("InvalidSpec", "the spec cannot be used as it is, although the API server accepted it",
         "change the field that the sentence names")
+    CRDS_OUTDATED = ("CRDsOutdated",
+        "the CRDs of the cluster lack fields that the operator writes, and no other operator leads: nothing is done with the job",
+        "upgrade the chart with crds.enabled=true, or apply the crds/ of the operator's version with kubectl")
     NAME_CONFLICT = ("NameConflict",
         "an object that is not the job's has the name of one of its children, or of the runner's ConfigMap",
         "delete or rename that object")

@@ -29,10 +29,11 @@ from gpujob.cluster.client.kubeconfig import Connection, connection_from_kubecon
 from gpujob.cluster.client.server_clock import ServerClock
 from gpujob.cluster.controller.controller import Reconciler
 from gpujob.cluster.controller.pools import PoolPublisher
-from gpujob.cluster.election.election import Leadership, LeaseTimings
+from gpujob.cluster.election.election import LEASES, Leadership, LeaseTimings
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.collector import FleetCollector, Snapshot
 from gpujob.cluster.telemetry.scraper import Scraper
+from gpujob.cluster.writer.outdated_crds import OutdatedCrds
 from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.timings import Timings as JobTimings
 from gpujob.render.runner_files import load_runner
@@ -90,6 +91,9 @@ class Operator:
             self._client, settings.namespace, LEASE, identity, may_lead=self.crds.may_lead, timings=lease
         )
         self._client.may_write = self.leadership.is_leader
+        self._outdated = OutdatedCrds(
+            self._client, self.cache, LEASES.path(settings.namespace, LEASE), self.crds.hindrances
+        )
         clock = ServerClock()
         self._client.on_date = clock.note
         index = ClusterIndex(self.cache, catalog_of(settings.site), wall=clock.now)
@@ -133,6 +137,7 @@ class Operator:
                     mirroring = mirror_all(self._client, self._kinds, self.cache, self.health, timings=self._watching)
                     tasks.create_task(mirroring, name="cache")
                     tasks.create_task(self.crds.run(), name="crds")
+                    tasks.create_task(self._outdated.run(), name="outdated CRDs")
                     tasks.create_task(self.reconciler.run(), name="reconcile")
                     tasks.create_task(self._publisher.run(), name="pools")
                     tasks.create_task(self.scraper.run(), name="scraper")
