@@ -161,8 +161,8 @@ RULES: Final[tuple[Rule, ...]] = (
     own_keys(PodMetadata, "labels"),
     own_keys(PodMetadata, "annotations"),
     Rule(
-        PodMetadata, "annotations", "annotations under nri.io/ and io.kubernetes.cri-o choose the devices of a "
-        "pod; the device plugin gives the job its GPUs; remove them",
+        PodMetadata, "annotations", "annotations under nri.io/ and io.kubernetes.cri-o make a node's container runtime assign "
+        "devices; the device plugin gives the job its GPUs; remove them",
         f"!has(self.annotations) || self.annotations.all(k, !k.matches('{_OF_RUNTIME.pattern}'))",
         lambda value: not any(_OF_RUNTIME.search(key) for key in value.annotations),
     ),
