@@ -21,6 +21,7 @@ from gpujob.cli.doctor.checks import CHECKS
 from gpujob.values.vocabulary import API_VERSION
 from tests.contract.commands_of_pages import NOT_RUN, WHERE, commands_of
 from tests.contract.commands_of_pages import PAGES as PAGES_WITH_COMMANDS
+from tests.e2e.api_server import GPUJOBS, ApiServer
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "guides").glob("*.md"))]
@@ -37,6 +38,7 @@ def read_runtime(manifest: dict[str, Any]) -> object:
     return read_gpuruntime({**manifest, "spec": spec})
 
 
+CHART_VALUES = {"prices", "catalog", "imageMirrors", "docsURL"}
 READERS = {"GPUJob": read_gpujob, "GPUPool": read_gpupool, "GPURuntime": read_runtime}
 BLOCKS = [
     pytest.param(yaml.safe_load(text), id=f"{page.stem}-{number}")
@@ -56,11 +58,25 @@ def manifest_of(block: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_is_accepted(block: dict[str, Any]) -> None:
-    if block.keys() <= {"prices", "catalog", "imageMirrors", "docsURL"}:  # Values of the chart.
+    if block.keys() <= CHART_VALUES:
         assert with_site(load_catalog(), yaml.safe_dump(block)).refused == ()
         return
     manifest = manifest_of(block)
     READERS[manifest["kind"]](manifest)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("block", BLOCKS)
+def test_the_api_server_takes_a_block(api: ApiServer, installed: None, block: dict[str, Any]) -> None:
+    """By the CRD, checked as strictly as kubectl does; but for a ServiceAccount, which an admin must allow (test_what_attacks_get)."""
+    if block.keys() <= CHART_VALUES:
+        return
+    manifest = manifest_of(block)
+    manifest["spec"] = {key: value for key, value in manifest["spec"].items() if key != "serviceAccountName"}
+    kind = manifest["kind"]
+    path = GPUJOBS.format("default") if kind == "GPUJob" else f"/apis/{API_VERSION}/{kind.lower()}s"
+    metadata = {**manifest["metadata"], "namespace": "default"} if kind == "GPUJob" else manifest["metadata"]
+    api.try_out(path, {**manifest, "metadata": metadata})
 
 
 def test_pages_show_every_kind_that_people_write() -> None:

@@ -1,4 +1,4 @@
-"""The documentation site: what is staged for it, and that its navigation and links stay within. `make docs` builds it."""
+"""The documentation site: what is staged for it, that its navigation and links stay within, and that `make docs` builds it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from typing import Any
 
 import pytest
 import yaml
+
+from gpujob.cli.output.reasons import PAGE
+from gpujob.values.reasons import Reason
+
+# One worker: the site is built once, in the checkout.
+pytestmark = pytest.mark.xdist_group("site")
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "site"
@@ -52,3 +58,27 @@ def test_what_a_page_links_is_staged_beside_it(staged: Path) -> None:
             if "://" not in target and not target.endswith("/") and not path.exists():
                 missing.append(f"{page.relative_to(staged)}: {target}")
     assert missing == []
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    """The site as `make docs` builds it, with its own lock: a link or an anchor that leads nowhere ends the build."""
+    done = subprocess.run(["make", "docs"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return ROOT / ".docs" / "site"
+
+
+def test_the_site_has_every_page_and_the_addresses_that_the_command_line_prints(site: Path, staged: Path) -> None:
+    for page in staged.rglob("*.md"):
+        path = page.relative_to(staged).with_suffix("")
+        folder = path.parent if path.name in ("README", "index") else path
+        assert (site / folder / "index.html").is_file(), page
+    text = (site / PAGE / "index.html").read_text()
+    assert [reason for reason in Reason if f'id="{reason}"' not in text] == []
+
+
+def test_alerts_link_to_pages_of_the_site(site: Path) -> None:
+    rules = (ROOT / "charts" / "gpujob-operator" / "files" / "monitoring" / "rules.yaml").read_text()
+    names = set(re.findall(r"/runbooks/([a-z-]+)[.]md", rules))
+    assert len(names) > 10
+    assert [name for name in names if not (site / "docs" / "runbooks" / name / "index.html").is_file()] == []
