@@ -84,6 +84,16 @@ def test_where_the_site_is_served_each_reason_has_its_address(gpujob: Command, t
     assert last(gpujob("plan", "-f", job, "--cluster", cluster).out) == []
 
 
+def test_pools_lead_to_the_reasons_of_their_notes(gpujob: Command, tmp_path: Path) -> None:
+    cluster = served(tmp_path, f"docsURL: {SITE}")
+    assert last(gpujob("pools", "--cluster", MIXED).out) == []
+    (line,) = last(gpujob("pools", "--cluster", MIXED, "-o", "wide").out)
+    words = line.removeprefix("Read more: kubectl gpujob reasons ").split()
+    assert words == ["Cordoned"]
+    wide = gpujob("pools", "--cluster", cluster, "-o", "wide").out
+    assert last(wide) == [f"Read more: {SITE}/docs/reasons/#{word}" for word in words]
+
+
 def test_the_page_of_reasons_is_at_that_place_of_the_site() -> None:
     root = Path(__file__).parents[3]
     assert (root / PAGE.rstrip("/")).with_suffix(".md").is_file()

@@ -12,7 +12,7 @@ from gpujob.cli.output import cells
 from gpujob.cli.output.attempts import print_attempts
 from gpujob.cli.output.drawing import PLAN_WIDTH, console_of, print_table, print_text
 from gpujob.cli.output.offers import OUTCOME_STYLES, print_memory, print_offers
-from gpujob.cli.output.reasons import of_decision, read_more
+from gpujob.cli.output.reasons import of_decision, print_read_more
 from gpujob.cli.planning.planner import sentence_of, ways_out, why_not_sentences
 from gpujob.cli.printing import plain
 from gpujob.fleet.pools.naming import short_names
@@ -50,7 +50,7 @@ def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool, docs_url: str
                 console.print()
             _print_plan(console, plan, wide=wide)
             if wide:
-                _print_read_more(console, of_decision(plan.decision), docs_url)
+                print_read_more(console, of_decision(plan.decision), docs_url)
     print(shown.get(), end="")
 
 
@@ -63,16 +63,8 @@ def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color
                 console.print()
             same = _print_status(console, each)
             _print_plan(console, each.plan, wide=wide, again=same, asked=each.asked)
-            _print_read_more(console, [*each.reasons, *of_decision(each.plan.decision)], docs_url)
+            print_read_more(console, [*each.reasons, *of_decision(each.plan.decision)], docs_url)
     print(shown.get(), end="")
-
-
-def _print_read_more(console: Console, reasons: Iterable[str], docs_url: str) -> None:
-    lines = read_more(reasons, docs_url)
-    if lines:
-        console.print()
-    for label, where in lines:
-        print_text(console, Text.assemble((f"{label} ", "bold"), plain(where)))
 
 
 def _print_status(console: Console, each: Explanation) -> bool:

@@ -9,18 +9,19 @@ from rich.text import Text
 
 from gpujob.cli.output import cells
 from gpujob.cli.output.drawing import PLAN_WIDTH, UNLIMITED, console_of, print_table, print_text
+from gpujob.cli.output.reasons import print_read_more
 from gpujob.cli.printing import plain
 from gpujob.fleet.pools.naming import short_names
 from gpujob.placement.capacity.shortage import barred
-from gpujob.values.finding import counted
+from gpujob.values.finding import Finding, counted
 
 if TYPE_CHECKING:
     from gpujob.fleet.pools.fleet import Fleet
     from gpujob.fleet.pools.pool import Pool
 
 
-def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
-    """The pools with their free GPUs, prices, problems and warnings."""
+def print_pools(fleet: Fleet, *, wide: bool, color: bool, docs_url: str = "") -> None:
+    """The pools with their free GPUs, prices, problems and warnings; wide ones with where to read of the reasons."""
     headers = ["POOL", "VENDOR", "ACCELERATOR", "NODES", "FREE/TOTAL", "MEMORY", "DRIVER", "$/GPU-H"]
     names = short_names(fleet.whole_pools)
     rows = [_pool_row(pool, pool.name if wide else names[pool.name]) for pool in fleet.whole_pools]
@@ -42,6 +43,8 @@ def print_pools(fleet: Fleet, *, wide: bool, color: bool) -> None:
         for name, said in noted:
             more = f" (and {counted(len(said) - 1, 'more note')}: -o wide)" if len(said) > 1 else ""
             print_text(console, Text.assemble((f"Note on {plain(name)}: ", "bold"), plain(said[0]) + more))
+        if wide:
+            print_read_more(console, (each.reason for pool in fleet.pools for each in _findings(pool)), docs_url)
     print(shown.get(), end="")
 
 
@@ -83,16 +86,20 @@ def _origin(pool: Pool) -> list[str]:
 
 
 def _notes(pool: Pool, fleet: Fleet) -> list[str]:
-    """The problem of a pool, then its warnings, then nodes that accept no jobs now, then its number of cards."""
-    findings = [
+    """What is found of a pool, then its number of cards."""
+    notes = [finding.message for finding in _findings(pool)]
+    if pool.name in fleet.overlaps:
+        older, node = fleet.overlaps[pool.name]
+        notes.insert(0, f"node {node} belongs to the older GPUPool {older}; narrow spec.nodeSelector of one of them")
+    return notes + list(filter(None, [cells.cards(pool)]))
+
+
+def _findings(pool: Pool) -> list[Finding]:
+    """The problem of a pool, then its warnings, then nodes that accept no jobs now."""
+    return [
         *filter(None, [pool.problem, barred(pool)]),
         *pool.doubts,
         *(node.unready for node in pool.nodes if node.unready),
         *(node.suspected for node in pool.nodes if node.suspected and not node.unready),
         *(node.planned for node in pool.nodes if node.planned and not node.unready),
     ]
-    notes = [finding.message for finding in findings]
-    if pool.name in fleet.overlaps:
-        older, node = fleet.overlaps[pool.name]
-        notes.insert(0, f"node {node} belongs to the older GPUPool {older}; narrow spec.nodeSelector of one of them")
-    return notes + list(filter(None, [cells.cards(pool)]))

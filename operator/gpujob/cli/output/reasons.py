@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from rich.console import Console
+from rich.text import Text
+
 from gpujob.catalog.devices.identity import nearest
-from gpujob.cli.output.drawing import console_of, print_table
+from gpujob.cli.output.drawing import console_of, print_table, print_text
+from gpujob.cli.printing import plain
 from gpujob.placement.scoring.candidate import best_per_pool
 from gpujob.values.errors import BadInput
 from gpujob.values.reasons import SECTIONS, Reason
@@ -82,3 +86,12 @@ def read_more(found: Iterable[str], docs_url: str) -> list[tuple[str, str]]:
     if docs_url:
         return [("Read more:", f"{docs_url}/{PAGE}#{word}") for word in shown]
     return [("Read more:", f"kubectl gpujob reasons {' '.join(shown)}")]
+
+
+def print_read_more(console: Console, found: Iterable[str], docs_url: str) -> None:
+    """The lines of `read_more`, after a blank one."""
+    lines = read_more(found, docs_url)
+    if lines:
+        console.print()
+    for label, where in lines:
+        print_text(console, Text.assemble((f"{label} ", "bold"), plain(where)))

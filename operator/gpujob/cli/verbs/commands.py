@@ -107,7 +107,7 @@ def pools(request: Request) -> int:
     if request.in_tables:
         from gpujob.cli.output.pool_tables import print_pools
 
-        print_pools(fleet, wide=request.wide, color=request.color)
+        print_pools(fleet, wide=request.wide, color=request.color, docs_url=known.docs_url)
     else:
         from gpujob.cli.output.pools_json import documents
 
