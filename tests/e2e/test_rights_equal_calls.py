@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpujob.values.names import child_name
+from gpujob.values.vocabulary import Label
 from tests.e2e.api_server import JOBS, NODES, SERVICES, ApiServer, AuditLog
 from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet
@@ -24,6 +25,7 @@ from tests.e2e.rights import (
     refusals,
 )
 from tests.e2e.team import Team
+from tests.e2e.test_what_is_refused_is_said import allow, refuse
 
 pytestmark = pytest.mark.e2e
 
@@ -37,6 +39,7 @@ def test_what_the_chart_grants_is_what_the_operator_calls(
     # The runner's ConfigMap goes a while after the last child that mounts it.
     with contextlib.suppress(TimeoutError):
         eventually(lambda: granted(api) <= calls(audit), 90, what="all rights used", every=0.5)
+    allow(team, "pods")
     assert granted(api) - calls(audit) == set(), "never used"
     assert_granted(api, audit)
 
@@ -56,8 +59,9 @@ def test_a_refusal_by_the_charts_policies_is_seen_in_the_log(
 def make_the_rare_calls(operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team) -> None:
     """What needs the rarer rights, so that this test can run alone: taken names, a suspended gang, nodes that go."""
     nodes = fleet(h100=2)
-    team.submit("nobodys", serviceAccountName="nobody")
-    team.until("nobodys", "Placed")
+    refuse(team, "pods", {Label.JOB: "podless"})
+    team.submit("podless")
+    team.until("podless", "Placed")
     take_the_name_of_a_claim_template(api, team)
     team.submit("gang", nodes=2, gpusPerNode=8)
     team.until("gang", "Running")

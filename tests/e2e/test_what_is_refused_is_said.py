@@ -12,7 +12,8 @@ import pytest
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Label
 from tests.e2e.api_server import JOBS, PODS, AuditLog, Refused
-from tests.e2e.cluster import eventually
+from tests.e2e.chart import set_values
+from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.conftest import Fleet
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.team import Team
@@ -57,14 +58,16 @@ def settled(team: Team, name: str) -> Any:
 
 
 def test_what_admission_refuses_is_said_once_and_tried_again_ever_later(
-    operator: OperatorProcess, fleet: Fleet, team: Team, audit: AuditLog
+    operator: OperatorProcess, cluster: Cluster, fleet: Fleet, team: Team, audit: AuditLog
 ) -> None:
     fleet(h100=1)
+    set_values(cluster, **{"admission.allowedServiceAccounts": ["nobody"]})
     # A policy that refuses pods, not Jobs, and an account that is not there: only the Jobs' events say so.
     refuse(team, "pods", {Label.JOB: "podless"})
     podless = team.submit("podless", gpusPerNode=4)
     name = team.until("podless", "Placed")["jobName"]
-    nobodys = team.submit("nobodys", serviceAccountName="nobody")
+    told = eventually(lambda: submitted(team, "nobodys", serviceAccountName="nobody"), 30, what="an allowed account")
+    nobodys = str(told)
     other = team.until("nobodys", "Placed")["jobName"]
     asked = time.monotonic()
 
@@ -107,6 +110,15 @@ def test_what_admission_refuses_is_said_once_and_tried_again_ever_later(
     team.api.create(f"/api/v1/namespaces/{team.namespace}/serviceaccounts", account)
     team.until("podless", "Running", timeout=120)
     team.until("nobodys", "Running", timeout=120)
+    set_values(cluster, **{"admission.allowedServiceAccounts": []})
+
+
+def submitted(team: Team, name: str, **spec: Any) -> str | None:
+    """The uid of a job once the chart's policy allows it."""
+    try:
+        return team.submit(name, **spec)
+    except Refused:
+        return None
 
 
 def lists_of_events(audit: AuditLog, mark: int) -> list[str]:
