@@ -1,8 +1,8 @@
 """`python -m tests.parts`: the whole suite as pytest processes side by side; `make test` runs it.
 
 Beside them the properties are tried on random examples for a minute (tests/search.py), with a seed that is printed. Before them the
-fault plans of a seed are played in virtual time (tests/simulation): they use every core and wait for nothing, so they take a minute
-alone and would take five beside the others.
+fault plans of a seed are played in virtual time (tests/simulation), and as many random orders of gangs as 45 seconds of CPU allow: they
+use every core and wait for nothing, so they take a minute and a half alone and would take five beside the others.
 
 End-to-end tests wait for a control plane most of the time, so several processes of them run, each with a cluster of its own, and other
 tests run meanwhile. tests/balance.py shares their files out by the seconds they took, so any of these files may run in any process.
@@ -55,6 +55,7 @@ PRETENDED_NODES = sorted({*(ROOT / "tests/e2e").rglob("test_*.py")} - {*REAL_NOD
 
 PARTS = (
     Part("plans", (), module="tests.simulation", ahead=True),
+    Part("gangs", ("--cpu-seconds=45",), module="tests.simulation", ahead=True),
     *shared("nodes", 2, REAL_NODES),
     *shared("kwok", 2, PRETENDED_NODES),
     Part("contract", ("tests/contract", "-m", "e2e")),

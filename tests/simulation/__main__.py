@@ -1,18 +1,20 @@
 """`python -m tests.simulation [--seed N]`: plays fault plans on all cores and prints what became of them; `make plans` runs it.
 
-With `--orders N` it plays N random orders of gangs instead; `make gangs` runs that."""
+With `--orders N` it plays N random orders of gangs instead (`make gangs`), and with `--cpu-seconds S` as many of them as S seconds of
+CPU allow: `make test` plays those, and prints how many they were."""
 
 from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import multiprocessing
 import resource
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
 
@@ -32,24 +34,31 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--orders", type=int, default=0, help="random orders of gangs that are played in place of fault plans"
     )
+    parser.add_argument("--cpu-seconds", type=float, default=0.0, help="CPU for which such orders are played instead")
     options = parser.parse_known_args(arguments)[0]
     began = time.monotonic()
-    if options.orders:
-        first = options.seed * 10**6
-        orders = [order for many in spread(ordered, split(range(first, first + options.orders))) for order in many]
+    orders: list[Order] = []
+    if options.orders or options.cpu_seconds:
+        first, cores = options.seed * 10**6, multiprocessing.cpu_count()
+        if options.orders:
+            found = spread(ordered, split(range(first, first + options.orders)))
+        else:
+            shares = [Share(first + core, cores, options.cpu_seconds / cores) for core in range(cores)]
+            found = spread(ordered_for, shares)
+        orders = [order for many in found for order in many]
         print("\n".join(gangs.table(orders)))
         bad: list[object] = [order for order in orders if not order.good]
     else:
         plans = list(fault_plans(options.seed))
-        found = dict(pair for pairs in spread(played, groups(plans)) for pair in pairs)
-        outcomes = [found[number] for number in range(len(plans))]
+        outcome_of = dict(pair for pairs in spread(played, groups(plans)) for pair in pairs)
+        outcomes = [outcome_of[number] for number in range(len(plans))]
         print("\n".join(table(outcomes)))
         bad = [outcome for outcome in outcomes if not outcome.good]
     for each in bad[:20]:
         print(f"FAILED {each}")
     cpu = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     print(f"seed {options.seed}, {cpu:.0f} s of CPU")
-    what = f"{options.orders} orders" if options.orders else f"{len(plans)} plans"
+    what = f"{len(orders)} orders" if orders else f"{len(plans)} plans"
     print(f"{what}, {len(bad)} different in {time.monotonic() - began:.0f}s")
     return 1 if bad else 0
 
@@ -84,6 +93,24 @@ def played(plans: Sequence[Numbered]) -> list[tuple[int, Outcome]]:
     outcomes = [(number, play(plan)) for number, plan in plans]
     gc.collect()
     return outcomes
+
+
+class Share(NamedTuple):
+    """What one worker plays: orders from a seed on, each `step` further, until it has used its seconds of CPU."""
+
+    seed: int
+    step: int
+    seconds: float
+
+
+def ordered_for(share: Share) -> list[Order]:
+    """Plays orders of gangs in a worker for a time, at least one."""
+    gc.disable()
+    orders, seeds, until = [], itertools.count(share.seed, share.step), time.process_time() + share.seconds
+    while not orders or time.process_time() < until:
+        orders.append(gangs.play(next(seeds)))
+    gc.collect()
+    return orders
 
 
 def ordered(seeds: range) -> list[Order]:
