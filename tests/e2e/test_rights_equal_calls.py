@@ -59,8 +59,9 @@ def test_a_refusal_by_the_charts_policies_is_seen_in_the_log(
 def make_the_rare_calls(operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team) -> None:
     """What needs the rarer rights, so that this test can run alone: taken names, a suspended gang, nodes that go."""
     nodes = fleet(h100=2)
+    fleet(l4=1)
     refuse(team, "pods", {Label.JOB: "podless"})
-    team.submit("podless")
+    team.submit("podless", placement={"accelerators": {"allow": ["L4"]}})
     team.until("podless", "Placed")
     take_the_name_of_a_claim_template(api, team)
     team.submit("gang", nodes=2, gpusPerNode=8)

@@ -9,7 +9,6 @@ hipError_t for the messages of devices.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -57,16 +56,6 @@ LOST_CONTAINER: Final = {("ContainerStatusUnknown", 137), ("Unknown", 255)}
 
 PREFLIGHT: Final = frozenset({Reason.DEVICE_UNUSABLE, Reason.DEVICE_COUNT_MISMATCH})
 """Findings of the preflight about one node; the others are about the image or the job's spec."""
-
-DEVICE_WORDS: Final = re.compile(
-    r"uncorrectable (?:ECC|NVLink) error|CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable|hipErrorECCNotCorrectable"
-    r"|fallen off the bus|cudaErrorDevicesUnavailable|CUDA-capable device\(s\) is/are busy or unavailable"
-    r"|cudaErrorNvlinkUncorrectable|HW Exception by GPU node-\d+[^|]{0,120}reason ?: ?GPU Hang|\bRAS (?:poison|uncorrectable)"
-    r"|poison consumption|uncorrectable hardware errors? detected"
-    r"|\bXid\b[^|]{0,40}\b(?:48|63|64|74|79|94|95|119|120)\b",
-    re.IGNORECASE,
-)
-"""Last lines of programs whose device fails; any program can print them, so they decide no more than a retry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +187,9 @@ def _not_together(of: Evidence) -> Iterator[Failure]:
 
 def _last_lines(of: Evidence) -> Iterator[Failure]:
     for pod in of.pods:
-        if pod.exit_code and DEVICE_WORDS.search(pod.message):
-            yield Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, of.seen.message, pod.node)
+        if pod.exit_code and pod.broken:
+            named = "" if pod.broken in of.seen.message else f"; the last lines of pod {pod.name} say {pod.broken}"
+            yield Failure(Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, f"{of.seen.message}{named}", pod.node)
 
 
 def _kept_by_the_job(of: Evidence) -> Iterator[Failure]:
@@ -307,8 +297,7 @@ CAUSES: Final = (
     ),
     Cause("the pods of a gang did not find each other in time", "`RendezvousTimeout`", _not_together),
     Cause(
-        "the last lines name an uncorrectable ECC, RAS or NVLink error, a GPU that hangs (ROCm), a device that fell off the bus "
-        "or is unavailable, or an XID of 48, 63, 64, 74, 79, 94, 95, 119 or 120",
+        "the last lines have words of a broken device, or an Xid that means the device (below)",
         "`DeviceFault`",
         _last_lines,
     ),

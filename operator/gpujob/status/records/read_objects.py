@@ -9,6 +9,7 @@ from typing import Any, Final
 from gpujob.api.kinds.gpujob_status import GPUJobStatus
 from gpujob.fleet.kubernetes.objects import MOST_DEVICES, Pod
 from gpujob.fleet.kubernetes.parse import read_pod
+from gpujob.status.records.device_words import broken_device
 from gpujob.status.records.gpu_memory import read_ran_out
 from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodRecord, PodState, ServiceRecord
 from gpujob.status.records.pods import TRAIN, controller, reporter_port
@@ -174,6 +175,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         ended=str(ended.get("finishedAt") or "")[:32],
         unhealthy=tuple(_unhealthy(containers)),
         ran_out=read_ran_out(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
+        broken=broken_device(ended.get("message")) if whole_number(ended.get("exitCode")) else "",
         missed=read_missed(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
     )
 
