@@ -49,8 +49,6 @@ class Sightings:
     """The child, and what was seen first of it: that a pod was asked to end, or that a program failed."""
     suspended: tuple[str, bool, str] = ("", False, "")
     """The child, whether it was suspended, and since when it goes on: with each change what was seen of its pods is over."""
-    cut_short: tuple[str, Failure | None] = ("", None)
-    """The child of which a suspension ended a program, and what that is if the Job counts it as done, or as its failure."""
     ending: float | None = None
     """Pods of an earlier attempt delay the next one."""
     lingering: tuple[str, float] = UNSEEN

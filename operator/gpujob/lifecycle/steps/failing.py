@@ -10,7 +10,7 @@ from gpujob.lifecycle.children import TERMINAL
 from gpujob.lifecycle.failures.causes import failure_of, lost_with_node
 from gpujob.lifecycle.failures.device_faults import DeviceFault, device_faults
 from gpujob.lifecycle.failures.failure import Blame, Failure
-from gpujob.lifecycle.failures.interruptions import cut_short, interruption
+from gpujob.lifecycle.failures.interruptions import interruption
 from gpujob.lifecycle.failures.start_failures import start_failure
 from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.steps import ends
@@ -26,16 +26,14 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
     if child.ended != "Failed":
         if _awaits_ended_pods(evaluation, child):
             return Nothing()
-        failure = _interruption(evaluation, child) or _cut_short(evaluation, child)
+        failure = _interruption(evaluation, child)
         if failure is None or not follows or job.leaving:
             return ends.finish(evaluation, child, seen)
         return ends.fail(evaluation, child, failure)
     if _awaits_failed_pod(evaluation, child):
         return Nothing()
     pods = evaluation.known_pods
-    failure = _cut_short(evaluation, child) or failure_of(
-        child, pods, seen, _faults(evaluation, child, pods), evaluation.first_of(child)
-    )
+    failure = failure_of(child, pods, seen, _faults(evaluation, child, pods), evaluation.first_of(child))
     if not may_retry(job, failure.blame, evaluation.now.server) or not follows or job.leaving:
         return ends.fail_for_good(evaluation, child, seen, failure)
     return ends.try_again(evaluation, child, failure)
@@ -68,7 +66,6 @@ def moved_by_loss(evaluation: Evaluation, child: ChildRecord) -> Action | None:
 def ended_by_interruption(evaluation: Evaluation, child: ChildRecord) -> Action | None:
     """The end of a gang of which a pod ended on request with exit code 0, while the others wait for it without an end."""
     failure = _interruption(evaluation, child)
-    _cut_short(evaluation, child)
     if (
         failure is None
         or not _is_tried_again(evaluation, child)
@@ -87,17 +84,6 @@ def _interruption(evaluation: Evaluation, child: ChildRecord) -> Failure | None:
     if held[0] == child.uid:
         return held[2]
     evaluation.see(interrupted=(child.uid, evaluation.now.elapsed, found) if found else ("", 0.0, None))
-    return found
-
-
-def _cut_short(evaluation: Evaluation, child: ChildRecord) -> Failure | None:
-    """What it is that a suspension ended a program with exit code 0, now or when this process last saw its pod."""
-    held = evaluation.sightings.cut_short
-    if held[0] == child.uid:
-        return held[1]
-    found = cut_short(child, evaluation.all_pods)
-    if found is not None:
-        evaluation.see(cut_short=(child.uid, found))
     return found
 
 
