@@ -83,9 +83,11 @@ class CreateService:
 
 @dataclass(frozen=True, slots=True)
 class ReadRefusal:
-    """Read why the API server refuses pods of a child: only the events of its Job say it."""
+    """Read why the API server refuses pods of a child, or why a pod of it cannot start a container: only events say it."""
 
     child: ChildRecord
+    pod: str = ""
+    """The pod whose events are read; empty for those of the Job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,6 @@ class JobView:
     departed: Sequence[PodState] = ()
     """The pods of its child that are gone, as they were last: those that said why they end."""
     refused: str = ""
-    """What the API server said of pods of its child that it refused, once that was read; empty before."""
+    """What events said of pods of its child that are refused or cannot start, once that was read; empty before."""
     telemetry: Telemetry = SILENT
     """Its reporter's last report."""

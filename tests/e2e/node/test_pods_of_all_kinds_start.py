@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from tests.e2e.api_server import CONFIG_MAPS, PODS, SECRETS
+from tests.e2e.cluster import eventually
 from tests.e2e.node import store
 from tests.e2e.node.training import Trainers
 from tests.e2e.operator_process import OperatorProcess
@@ -166,3 +167,17 @@ def assert_every_part_is_drawn(specs: list[Spec]) -> None:
     assert volumes == {"map", "secret", "both", "scratch", "ram", "image"}
     assert {spec["preflight"] for spec in specs} == {"Warn", "Disabled"}
     assert {spec["placement"]["vendors"][0] for spec in specs} == {"AMD", "NVIDIA"}
+
+
+def test_a_secret_volume_that_is_missing_is_said_with_the_words_of_the_pods_events(
+    operator: OperatorProcess, team: Trainers
+) -> None:
+    volumes = [{"name": "token", "secret": {"secretName": "nobodys"}}]
+    team.run("lacks", "python3", "-c", "pass", volumes=volumes, resources={"cpu": "100m", "memory": "128Mi"})
+    words = 'MountVolume.SetUp failed for volume "token" : secret "nobodys" not found'
+    eventually(lambda: words in str(team.condition("lacks", "Running").get("message")), 60, what="the kubelet's words")
+    assert team.state("lacks") == "Starting"
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "nobodys"}}
+    team.api.create(SECRETS.format(team.namespace), secret)
+    # The kubelet tries again after two minutes at most.
+    assert team.until("lacks", "Succeeded", "Failed", timeout=180)["state"] == "Succeeded"

@@ -79,7 +79,7 @@ async def test_later_words_take_the_place_of_the_first() -> None:
 
 def test_the_reconciler_asks_and_then_says_the_words_of_this_child_alone() -> None:
     gang, asked = Gang(), list[str]()
-    gang.read_refusal = lambda job, child: asked.append(child.name)  # type: ignore[attr-defined]
+    gang.read_refusal = lambda job, child, pod: asked.append(child.name + pod)  # type: ignore[attr-defined]
     assert isinstance(gang.looking, JobReconciler)
     gang.pods("n0")
     gang.look(0.0)
@@ -91,3 +91,15 @@ def test_the_reconciler_asks_and_then_says_the_words_of_this_child_alone() -> No
         gang.look(17.0)
         status = gang.look(40.0)
         assert (QUOTA in str(status)) == (uid == "c")
+
+
+async def test_the_events_of_a_pod_are_listed_by_its_name() -> None:
+    gang = Gang()
+    note = 'MountVolume.SetUp failed for volume "token" : secret "nobody" not found'
+    client = Lists({"items": [{"reason": "FailedMount", "note": note}]})
+    writer = Writer(client, gang.cache, lambda: True, "here")  # type: ignore[arg-type]
+    gang.work.index.take(gang.cache.take_changes())
+    (job,) = gang.work.index.jobs.values()
+    child = gang.work.index.children_of(job.uid)[0]
+    assert await writer.find_refusal(child, "p-0-abcde") == note
+    assert client.asked[0][1] == {"fieldSelector": "type=Warning,regarding.kind=Pod,regarding.name=p-0-abcde"}

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from test_bounded_waits import ALONE, GANG, TIMINGS, Watch, pod
 
-from gpujob.lifecycle.actions import GiveBack, ReadRefusal, WriteStatus
+from gpujob.lifecycle.actions import Finish, GiveBack, ReadRefusal, WriteStatus
 from gpujob.status.observe.child import observe, why_not_bound
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.status.records.read_objects import read_child
-from gpujob.status.records.refused_pods import LONGEST, refusal_of, remedy_of
+from gpujob.status.records.refused_pods import LONGEST, refusal_of, remedy_of, unready_of
 
 
 def event(note: object, seen: str = "2026-01-01T12:00:00Z", **more: Any) -> dict[str, Any]:
@@ -176,3 +176,40 @@ def test_pods_that_came_after_all_begin_the_count_again() -> None:
     watch.look(17.0, GANG, pod(0, "n0"))
     assert watch.look(31.0, GANG, pod(0, "n0")).action != ReadRefusal(GANG)
     assert watch.look(32.0, GANG, pod(0, "n0")).action == ReadRefusal(GANG)
+
+
+def unready(number: int = 0) -> PodState:
+    return replace(pod(number, f"n{number}"), unready=True, waiting_reason="ContainerCreating")
+
+
+def test_the_events_of_a_pod_that_cannot_start_containers_are_read_and_said() -> None:
+    watch, words = Watch(), 'MountVolume.SetUp failed for volume "token" : secret "nobody" not found'
+    ready = pod(0, "n0")
+    assert watch.look(0.0, GANG, ready, unready(1)).action != ReadRefusal(GANG, "p1")
+    assert watch.look(15.0, GANG, ready, unready(1)).action == ReadRefusal(GANG, "p1")
+    watch.look(16.0, GANG, ready, unready(1), refused=words)
+    action = watch.look(25.0, GANG, ready, unready(1), refused=words).action
+    assert isinstance(action, WriteStatus)
+    assert f"pod p1 starts on node n1: ContainerCreating ({words})" in str(action.status["conditions"])
+    # What is missing altogether is the first cause.
+    assert watch.look(45.0, GANG, unready(0)).action == ReadRefusal(GANG)
+
+
+def test_a_pod_that_never_can_start_containers_ends_its_attempt() -> None:
+    watch, words = Watch(), 'MountVolume.SetUp failed for volume "token" : secret "nobody" not found'
+    watch.look(0.0, ALONE, unready(), refused=words)
+    assert not isinstance(watch.look(TIMINGS.stuck - 1, ALONE, unready(), refused=words).action, Finish)
+    action = watch.look(TIMINGS.stuck, ALONE, unready(), refused=words).action
+    assert isinstance(action, Finish)
+    (entry,) = action.status["attempts"]
+    assert (action.status["state"], entry["reason"], entry["blame"]) == ("Failed", "ContainerNotStarted", "User")
+    assert words in entry["message"]
+
+
+def test_the_events_of_a_pod() -> None:
+    def said(reason: str, note: str, seen: str = "2026-01-01T12:00:00Z") -> dict[str, Any]:
+        return {"reason": reason, "note": note, "deprecatedLastTimestamp": seen, "type": "Warning"}
+
+    mount, later = said("FailedMount", "a"), said("FailedCreatePodSandBox", "b", "2026-01-01T12:01:00Z")
+    assert unready_of([mount, later]) == unready_of([later, mount]) == "b"
+    assert unready_of([said("FailedScheduling", "c"), said("Unhealthy", "d"), said("BackOff", "e")]) == ""

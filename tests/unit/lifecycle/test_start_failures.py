@@ -18,7 +18,7 @@ from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
 from gpujob.status.records.objects import PodState
-from gpujob.status.records.read_objects import read_job
+from gpujob.status.records.read_objects import read_job, read_pod_record
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Reason
 
@@ -61,6 +61,37 @@ def test_whose_fault_it_is(reason: str, message: str, blame: Blame) -> None:
     image = "Image" in reason
     assert found.reason is (Reason.IMAGE_NOT_PULLED if image else Reason.CONTAINER_NOT_STARTED)
     assert found.message.startswith(f"pod p0 on node n0 did not start within 300 seconds: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("said", "blame"),
+    [
+        ('MountVolume.SetUp failed for volume "token" : secret "nobody" not found', Blame.USER),
+        ('MountVolume.SetUp failed for volume "code" : configmap "nothing" not found', Blame.USER),
+        ('MountVolume.SetUp failed for volume "code" : references non-existent config key: train.py', Blame.USER),
+        ('MountVolume.SetUp failed for volume "x" : references non-existent secret key: key', Blame.USER),
+        (
+            'MountVolume.MountDevice failed for volume "pvc-1" : rpc error: code = DeadlineExceeded',
+            Blame.INFRASTRUCTURE,
+        ),
+        (
+            "Multi-Attach error for volume pvc-1: Volume is already exclusively attached to one node",
+            Blame.INFRASTRUCTURE,
+        ),
+        ('Failed to create pod sandbox: no runtime for "nvidia" is configured', Blame.INFRASTRUCTURE),
+        ('Failed to create pod sandbox: plugin type="calico" failed (add): node not found', Blame.INFRASTRUCTURE),
+        ("driver name csi.example.com not found in the list of registered CSI drivers", Blame.INFRASTRUCTURE),
+        ("", Blame.INFRASTRUCTURE),
+    ],
+)
+def test_a_pod_whose_volumes_or_network_do_not_come(said: str, blame: Blame) -> None:
+    found = start_failure([replace(waits("ContainerCreating"), unready=True)], 300, said)
+    assert found is not None
+    assert (found.blame, found.reason) == (blame, Reason.CONTAINER_NOT_STARTED)
+    assert found.nodes == (("n0",) if blame is Blame.INFRASTRUCTURE else ())
+    why = f": {said}" if said else ", `kubectl describe pod p0` says why"
+    assert found.message.startswith(f"pod p0 on node n0 could not start a container within 300 seconds{why}; ")
+    assert start_failure([replace(waits("ContainerCreating"), unready=True, leaving=True)], 300, said) is None
 
 
 @pytest.mark.parametrize("pod", [running(), waits("PodInitializing"), waits("ContainerCreating"), waits("")])
@@ -132,3 +163,30 @@ def test_the_last_attempt_on_a_dead_node_ends_the_job_and_its_child_goes() -> No
     assert isinstance(watch.look(0.0, [evicted()], ready=False), Finish)
     assert (watch.status["state"], watch.status["attempts"][0]["reason"]) == ("Failed", "NodeLost")
     assert watch.look(1.0, [evicted()], ready=False) == DeleteChild(on())
+
+
+def unready_record(**status: Any) -> PodState:
+    raw = {
+        "metadata": {"name": "p0", "labels": {"gpujob.dev/job-uid": "u"}, "ownerReferences": running_owner()},
+        "spec": {"nodeName": "n0"},
+        "status": {"phase": "Pending", **status},
+    }
+    found = read_pod_record(raw).state
+    assert found is not None
+    return found
+
+
+def running_owner() -> list[dict[str, Any]]:
+    return [{"kind": "Job", "name": child_name("j", "u", 1), "uid": "c1", "controller": True}]
+
+
+def test_the_condition_says_whether_a_pod_can_start_containers() -> None:
+    """A pod that pulls a large image is in ContainerCreating too, and has no bound."""
+
+    def ready(status: str) -> list[dict[str, str]]:
+        return [{"type": "PodReadyToStartContainers", "status": status}]
+
+    assert unready_record(conditions=ready("False")).unready
+    assert not unready_record(conditions=ready("True")).unready
+    assert not unready_record().unready
+    assert not unready_record(conditions=ready("False"), phase="Failed").unready

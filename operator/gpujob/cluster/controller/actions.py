@@ -150,11 +150,12 @@ class JobActions:
         except (NameConflict, ChildRefused) as error:
             self._work.requeue_with_backoff(job, error, job.version)
 
-    async def read_refusal(self, job: JobRecord, child: ChildRecord) -> None:
-        """Reads why the API server refuses pods of a child; without an answer the job goes on without the words."""
+    async def read_refusal(self, job: JobRecord, child: ChildRecord, pod: str = "") -> None:
+        """Reads why the API server refuses pods of a child, or why `pod` of it does not start; without an answer the job goes on
+        without the words."""
         try:
             async with self._refusals:
-                words = await self._writer.find_refusal(child)
+                words = await self._writer.find_refusal(child, pod)
         except ApiError as error:
             log.warning("events not read", job=f"{job.namespace}/{job.name}", error=str(error))
             return

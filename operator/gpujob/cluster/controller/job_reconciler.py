@@ -179,8 +179,8 @@ class JobReconciler:
                 steps.start(job, steps.end(child, pods_first=pods_first))
             case actions.CreateService(child):
                 steps.start(job, steps.serve(job, child))
-            case actions.ReadRefusal(child):
-                steps.start(job, steps.read_refusal(job, child))
+            case actions.ReadRefusal(child, pod):
+                steps.start(job, steps.read_refusal(job, child, pod))
             case actions.DeleteJob():
                 steps.start(job, steps.remove(job))
             case actions.ConfirmLoss():

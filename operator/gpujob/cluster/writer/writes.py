@@ -44,7 +44,7 @@ from gpujob.status.job.log_line import transition
 from gpujob.status.pools import EVENT_NAMESPACE, contradiction
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.status.records.read_objects import owner_uid, read_child, read_pod_record
-from gpujob.status.records.refused_pods import FAILED_CREATE, refusal_of
+from gpujob.status.records.refused_pods import FAILED_CREATE, refusal_of, unready_of
 from gpujob.values.untrusted import table, tables
 from gpujob.values.vocabulary import FIELD_MANAGER, SPENDING, Label
 
@@ -238,13 +238,15 @@ class Writer:
             found = [read_pod_record(raw).state async for page in pages for raw in tables(page, "items")]
         return [state for state in found if state is not None]
 
-    async def find_refusal(self, child: ChildRecord) -> str:
-        """What the API server says of pods that it refuses to a child, by one page of the events of its Job; empty if nothing."""
-        params = {"fieldSelector": f"reason={FAILED_CREATE},regarding.uid={child.uid}"}
-        pages = self._client.list_paged(EVENTS.path(child.namespace), params)
+    async def find_refusal(self, child: ChildRecord, pod: str = "") -> str:
+        """What the API server says of pods that it refuses to a child, or what keeps `pod` of it from starting: one page of the
+        events of its Job, or of the pod; empty if nothing."""
+        about = f"type=Warning,regarding.kind=Pod,regarding.name={pod}"
+        selector = about if pod else f"reason={FAILED_CREATE},regarding.uid={child.uid}"
+        pages = self._client.list_paged(EVENTS.path(child.namespace), {"fieldSelector": selector})
         async with contextlib.aclosing(pages):
             async for page in pages:
-                return refusal_of(tables(page, "items"))
+                return (unready_of if pod else refusal_of)(tables(page, "items"))
         return ""
 
     async def delete_child(self, child: ChildRecord, *, pods_first: bool = False) -> None:

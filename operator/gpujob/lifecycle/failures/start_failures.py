@@ -6,7 +6,7 @@ Sources: kubelet (pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime), contain
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from gpujob.lifecycle.failures.failure import Blame, Failure
@@ -34,11 +34,19 @@ _OF_NODE: Final = re.compile(
 """What a container runtime says where the node's devices, driver or disk are in the way."""
 
 
-def start_failure(pods: Iterable[PodState], seconds: float) -> Failure | None:
-    """The failure of an attempt of which a container has not started for `seconds`; None if none waits for such a thing."""
+_LACKS: Final = re.compile(
+    r"\b(?:secret|configmap)s? \"[^\"]{1,253}\" not found|non-existent (?:secret|config) key|is forbidden"
+)
+"""What the kubelet says of a volume that the job names and that is not there."""
+
+
+def start_failure(pods: Sequence[PodState], seconds: float, said: str = "") -> Failure | None:
+    """The failure of an attempt of which a container has not started for `seconds`; None if none waits for such a thing. `said`: the
+    event of a pod whose volumes, network or sandbox are not there."""
     stuck = next((pod for pod in pods if pod.waiting_reason in IMAGE | CONTAINER and pod.node), None)
     if stuck is None:
-        return None
+        unready = next((pod for pod in pods if pod.unready and not pod.leaving), None)
+        return _unready(unready, seconds, said) if unready else None
     image, said = stuck.waiting_reason in IMAGE, stuck.waiting_message
     wrong = stuck.waiting_reason == "InvalidImageName" or bool((_WRONG_IMAGE if image else _WRONG_SPEC).search(said))
     blame = Blame.USER if wrong and not _OF_NODE.search(said) else Blame.INFRASTRUCTURE
@@ -47,6 +55,19 @@ def start_failure(pods: Iterable[PodState], seconds: float) -> Failure | None:
     reason = Reason.IMAGE_NOT_PULLED if image else Reason.CONTAINER_NOT_STARTED
     nodes = (stuck.node,) if blame is Blame.INFRASTRUCTURE else ()
     return Failure(blame, reason, f"{message}; {_remedy(image, blame)}", stuck.node if nodes else "", nodes=nodes)
+
+
+def _unready(pod: PodState, seconds: float, said: str) -> Failure:
+    blame = Blame.USER if _LACKS.search(said) else Blame.INFRASTRUCTURE
+    detail = f": {said.removesuffix('.')}" if said else f", `kubectl describe pod {pod.name}` says why"
+    remedy = (
+        _remedy(False, blame) if blame is Blame.USER else "check the node's volumes, network and RuntimeClass handler"
+    )
+    message = (
+        f"pod {pod.name} on node {pod.node} could not start a container within {seconds:g} seconds{detail}; {remedy}"
+    )
+    nodes = (pod.node,) if blame is Blame.INFRASTRUCTURE else ()
+    return Failure(blame, Reason.CONTAINER_NOT_STARTED, message, pod.node if nodes else "", nodes=nodes)
 
 
 def _remedy(image: bool, blame: Blame) -> str:

@@ -90,7 +90,8 @@ def _interruption(evaluation: Evaluation, child: ChildRecord) -> Failure | None:
 def ended_by_start(evaluation: Evaluation, child: ChildRecord) -> Action | None:
     """The end of an attempt of which a container does not start: nothing of it holds a GPU for longer."""
     seconds = evaluation.timings.stuck
-    failure = start_failure(evaluation.pods, seconds) if not evaluation.job.status.get("startTime") else None
+    said = evaluation.view.refused
+    failure = start_failure(evaluation.pods, seconds, said) if not evaluation.job.status.get("startTime") else None
     if failure is None or not _is_tried_again(evaluation, child):
         evaluation.see(stuck=UNSEEN)
         return None

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle.sightings import UNSEEN
+from gpujob.lifecycle.actions import ReadRefusal
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import waits
 from gpujob.status.observe.child import why_not_bound
@@ -73,26 +74,29 @@ def _unbound_seconds(evaluation: Evaluation, child: ChildRecord) -> float:
     return min(timings.unbound, timings.unbound_gang) if child.pods > 1 else timings.unbound
 
 
-def asks_for_refusal(evaluation: Evaluation, child: ChildRecord) -> bool:
-    """Whether pods of a child that starts have been missing for so long that the events of its Job are worth a read, now."""
-    complete = len(evaluation.pods) >= child.pods
-    if child.paused or complete or evaluation.ending or evaluation.job.status.get("startTime"):
+def asks_for_refusal(evaluation: Evaluation, child: ChildRecord) -> ReadRefusal | None:
+    """The read of events, now, where pods of a child that starts have been missing, or one cannot start containers, for so long
+    that it is worth one."""
+    pods = evaluation.pods
+    unready = next((pod.name for pod in pods if pod.unready and not pod.leaving), "")
+    starts = len(pods) >= child.pods and not unready
+    if child.paused or starts or evaluation.ending or evaluation.job.status.get("startTime"):
         evaluation.see(refused=("", 0.0, 0))
-        return False
+        return None
     now, timings = evaluation.now.elapsed, evaluation.timings
     uid, since, reads = evaluation.sightings.refused
     if uid != child.uid:
         since, reads = now, 0
         evaluation.see(refused=(child.uid, since, reads))
     if reads >= timings.refused_reads:
-        return False
+        return None
     # The first read after once, the next after three times, then seven times as long: each wait is twice the one before.
     left = since + timings.refused * (2 ** (reads + 1) - 1) - now
     evaluation.requeue(left)
     if left > 0:
-        return False
+        return None
     evaluation.see(refused=(child.uid, since, reads + 1))
-    return True
+    return ReadRefusal(child, unready if len(pods) >= child.pods else "")
 
 
 def lost_service(evaluation: Evaluation) -> bool:

@@ -12,7 +12,6 @@ from gpujob.lifecycle.actions import (
     EndProbe,
     GiveBack,
     Nothing,
-    ReadRefusal,
     WriteStatus,
 )
 from gpujob.lifecycle.attempts import gone, is_retired
@@ -78,8 +77,8 @@ def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
         return GiveBack(child, ends.end(evaluation, child, ending).status)
     if not job.leaving and waiting.lost_service(evaluation):
         return CreateService(child)
-    if not job.leaving and waiting.asks_for_refusal(evaluation, child):
-        return ReadRefusal(child)
+    if not job.leaving and (asked := waiting.asks_for_refusal(evaluation, child)) is not None:
+        return asked
     return report(evaluation, child, awaited.bare if awaited else None, unbound, found)
 
 

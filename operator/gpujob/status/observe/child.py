@@ -172,12 +172,14 @@ def _not_running(child: ChildRecord, pods: Sequence[PodState], running: int, ref
     bound = [pod for pod in pods if pod.node and not pod.running]
     if not bound or (refused and len(pods) < child.pods):
         return _not_bound(child, pods, refused)
-    waiting = next((pod for pod in bound if pod.waiting_reason), bound[0])
+    unready = [pod for pod in bound if refused and pod.unready]
+    waiting = next((pod for pod in (*unready, *bound) if pod.waiting_reason), bound[0])
     if waiting.check is not None and not waiting.check.over:
         message = f"{running} of {child.pods} pods run; the preflight of pod {waiting.name} runs on node {waiting.node}"
         return Observation(State.STARTING, Reason.STARTING, message, checking=True)
     why = f": {waiting.waiting_reason}" if waiting.waiting_reason else ""
-    detail = f" ({waiting.waiting_message})" if waiting.waiting_message else ""
+    said = waiting.waiting_message or (refused if waiting.unready else "")
+    detail = f" ({said})" if said else ""
     message = f"{running} of {child.pods} pods run; pod {waiting.name} starts on node {waiting.node}{why}{detail}"
     stuck = STUCK.get(waiting.waiting_reason, "")
     checking = waiting.check is not None and not stuck

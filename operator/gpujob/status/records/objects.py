@@ -163,6 +163,8 @@ class PodState:
     """GPU memory that its program ran out of; None if it did not fail, or for another reason."""
     missed: Missed | None = None
     """The program's message about missing pods; None if it failed otherwise or did not fail."""
+    unready: bool = False
+    """Whether its volumes, its network or its sandbox are not there yet, on its node: no image is pulled before that."""
     broken: str = ""
     """The words of its last lines by which a device is broken; empty if it did not fail, or otherwise."""
     gone: bool = False

@@ -175,6 +175,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         ended=str(ended.get("finishedAt") or "")[:32],
         unhealthy=tuple(_unhealthy(containers)),
         ran_out=read_ran_out(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
+        unready=_is_unready(status) and bool(use.node),
         broken=broken_device(ended.get("message")) if whole_number(ended.get("exitCode")) else "",
         missed=read_missed(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
     )
@@ -214,6 +215,12 @@ def _is_end(condition: Mapping[str, Any]) -> bool:
 
 def _is_unbound(condition: Mapping[str, Any]) -> bool:
     return condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+
+
+def _is_unready(status: Mapping[str, Any]) -> bool:
+    """Of a pod that has ended the condition is False too."""
+    ready = (c for c in tables(status, "conditions") if c.get("type") == "PodReadyToStartContainers")
+    return status.get("phase") == "Pending" and any(c.get("status") == "False" for c in ready)
 
 
 def _is_disruption(condition: Mapping[str, Any]) -> bool:

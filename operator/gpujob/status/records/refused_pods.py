@@ -1,4 +1,4 @@
-"""Why the API server refuses the pods of a Job, from the events of the Job controller: no status says it.
+"""Why the API server refuses the pods of a Job, and why a pod's volumes or network are not there: only events say it.
 
 Everyone who may write events in the namespace can write such a one, so that of its text one bounded line is repeated, and nothing
 else follows from it.
@@ -7,7 +7,7 @@ else follows from it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpujob.values.untrusted import one_line, table
@@ -19,6 +19,11 @@ CONTROLLER: Final = "job-controller"
 
 LONGEST: Final = 400
 """Characters of the API server's words that are repeated."""
+
+UNREADY: Final = frozenset(
+    {"FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox", "NetworkNotReady"}
+)
+"""The reasons of the events about a pod that cannot start its containers (pkg/kubelet/events, pkg/volume)."""
 
 _HEAD: Final = re.compile(
     r"^(?:Error creating:\s*)?(?:(?:pods?|Pod) \"[^\"]{0,253}\" is (?:forbidden|invalid): )?", re.IGNORECASE
@@ -39,7 +44,15 @@ _REMEDIES: Final = (
 
 def refusal_of(events: Iterable[Mapping[str, Any]]) -> str:
     """The words of the newest of these events (events.k8s.io/v1), on one line; empty if the Job controller wrote none of them."""
-    found = [event for event in events if event.get("reason") == FAILED_CREATE and _is_the_controllers(event)]
+    return _words([event for event in events if event.get("reason") == FAILED_CREATE and _is_the_controllers(event)])
+
+
+def unready_of(events: Iterable[Mapping[str, Any]]) -> str:
+    """The same of the events about a pod whose volumes, network or sandbox are not there."""
+    return _words([event for event in events if event.get("reason") in UNREADY])
+
+
+def _words(found: Sequence[Mapping[str, Any]]) -> str:
     note = max(found, key=_time).get("note") if found else ""
     words = note if isinstance(note, str) else ""
     words = one_line(_HEAD.sub("", words[: 4 * LONGEST].strip(), count=1).strip())
