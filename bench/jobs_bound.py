@@ -3,9 +3,11 @@
     make cluster-up && python -m bench.jobs_bound [JOBS] [ROUNDS] [--preflight] [--beside OTHER_CHECKOUT]
 
 Rounds of plain Jobs (the floor: the same pods, made by hand) and of GPUJobs alternate on one cluster, so that a busy
-machine slows both. With another checkout its operator and its chart take turns with those of this one. The operator
-runs as a process with the rights of the chart's ServiceAccount. Pods are bound and pretended, not run; without
-`--preflight` the jobs have none, as plain Jobs.
+machine slows both. What the API server uses at rest in the same time (leases of 200 pretended nodes, watches) is not
+counted: it would be more for each job where jobs are slower. What it allocates depends least on other programs. With
+another checkout its operator and its chart take turns with those of this one. The operator runs as a process with the
+rights of the chart's ServiceAccount. Pods are bound and pretended, not run; without `--preflight` the jobs have none, as
+plain Jobs.
 """
 
 from __future__ import annotations
@@ -41,16 +43,22 @@ INSTALL: Final = (
 CLIENTS: Final = 8
 """Clients that submit at the same time: one waits for each answer, so its pace would be the measured one."""
 
+REST: Final = 5.0
+"""Seconds for which the API server is watched at rest before each round."""
+
 SETTLED: Final = 3.0
 """Seconds after the last pod is bound: status writes about pods that run by now count too."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """What one round of jobs took: seconds until all were bound, CPU seconds, and the requests of the operator."""
+    """What one round of jobs took: seconds until all were bound, CPU seconds and allocated MB of the API server (both without
+    those at rest), CPU seconds and requests of the operator.
+    """
 
     seconds: float
     server_cpu: float
+    server_mb: float
     operator_cpu: float
     requests: Counter[str]
 
@@ -124,14 +132,18 @@ class Bench:
         audit = AuditLog(log) if log else None
         mark = audit.now() if audit else 0
         bound = BoundPods(api, namespace)
-        before, began = (operator.cpu_seconds(), self._server_cpu()), time.monotonic()
+        at_rest = self._at_rest()
+        operator_before, before = operator.cpu_seconds(), self._used()
+        began = time.monotonic()
         with ThreadPoolExecutor(CLIENTS) as clients:
             list(clients.map(lambda client: self._submit(namespace, submit, client), range(CLIENTS)))
         eventually(lambda: len(bound.names) == self.jobs, 300, what="all bound", every=0.02)
         seconds = time.monotonic() - began
         bound.close()
         time.sleep(SETTLED)
-        used = operator.cpu_seconds() - before[0], self._server_cpu() - before[1]
+        operator_cpu, used = operator.cpu_seconds() - operator_before, self._used()
+        took = time.monotonic() - began
+        cpu, megabytes = (end - start - rest * took for start, end, rest in zip(before, used, at_rest, strict=True))
         requests: Counter[str] = Counter()
         for entry in audit.since(mark) if audit else ():
             target = entry.get("objectRef", {})
@@ -141,7 +153,7 @@ class Bench:
         api.delete(NAMESPACES, namespace)
         eventually(lambda: not team.pods(), 180, what="an empty namespace", every=1)
         self._until_quiet()
-        return Round(seconds, used[1], used[0], requests)
+        return Round(seconds, cpu, megabytes, operator_cpu, requests)
 
     def _submit(self, namespace: str, submit: Callable[[Team, int], None], client: int) -> None:
         """Submits every CLIENTS-th job, over a connection of its own."""
@@ -178,6 +190,23 @@ class Bench:
             return 0.0
         fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _used(self) -> tuple[float, float]:
+        """CPU seconds and allocated MB of the API server so far."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.api.port, timeout=60)
+        connection.request("GET", "/metrics")
+        lines = connection.getresponse().read().decode().splitlines()
+        connection.close()
+        allocated = next(line for line in lines if line.startswith("go_memstats_alloc_bytes_total "))
+        return self._server_cpu(), float(allocated.split()[1]) / 1e6
+
+    def _at_rest(self) -> tuple[float, float]:
+        """The same for a second without jobs."""
+        before, began = self._used(), time.monotonic()
+        time.sleep(REST)
+        took = time.monotonic() - began
+        cpu, megabytes = ((end - start) / took for start, end in zip(before, self._used(), strict=True))
+        return cpu, megabytes
 
     def _until_quiet(self) -> None:
         """Waits until the API server has done what a new schema or many deletions give it to do."""
@@ -216,8 +245,10 @@ def main() -> None:
 
 def tell(taken: dict[str, list[tuple[Round, Round]]], jobs: int) -> None:
     """Prints a row for each state, then what the operator asked for."""
-    print("| what | API server, ms a job | above the floor | bound a second | of the floor | operator, ms a job |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| what | API server, ms a job | above the floor | MB a job | bound a second | of the floor | operator, ms a job |"
+    )
+    print("|---|---|---|---|---|---|---|")
     rows = {"plain Jobs": [plain for turns in taken.values() for plain, _ in turns]}
     _row("plain Jobs", [(each, each) for each in rows["plain Jobs"]], jobs)
     for name, turns in taken.items():
@@ -234,10 +265,11 @@ def _row(name: str, turns: list[tuple[Round, Round]], jobs: int) -> None:
 
     server = median(lambda _, mine: 1000 * mine.server_cpu / jobs)
     above = median(lambda floor, mine: 1000 * (mine.server_cpu - floor.server_cpu) / jobs)
+    megabytes = median(lambda _, mine: mine.server_mb / jobs)
     bound = median(lambda _, mine: jobs / mine.seconds)
     ratio = median(lambda floor, mine: floor.seconds / mine.seconds)
     operator = median(lambda _, mine: 1000 * mine.operator_cpu / jobs)
-    print(f"| {name} | {server:.1f} | {above:.1f} | {bound:.1f} | {ratio:.2f} | {operator:.1f} |")
+    print(f"| {name} | {server:.1f} | {above:.1f} | {megabytes:.1f} | {bound:.1f} | {ratio:.2f} | {operator:.1f} |")
 
 
 if __name__ == "__main__":
