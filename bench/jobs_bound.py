@@ -26,7 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +44,7 @@ CLIENTS: Final = 8
 """Clients that submit at the same time: one waits for each answer, so its pace would be the measured one."""
 
 REST: Final = 5.0
-"""Seconds for which the API server is watched at rest before each round."""
+"""Seconds for which the API server is watched at rest before each round; the least of all rounds counts."""
 
 SETTLED: Final = 3.0
 """Seconds after the last pod is bound: status writes about pods that run by now count too."""
@@ -52,15 +52,21 @@ SETTLED: Final = 3.0
 
 @dataclass(frozen=True)
 class Round:
-    """What one round of jobs took: seconds until all were bound, CPU seconds and allocated MB of the API server (both without
-    those at rest), CPU seconds and requests of the operator.
+    """What one round of jobs took: seconds until all were bound and of the whole round, CPU seconds and allocated MB of the API
+    server, CPU seconds and requests of the operator.
     """
 
     seconds: float
+    whole: float
     server_cpu: float
     server_mb: float
     operator_cpu: float
     requests: Counter[str]
+
+    def without(self, at_rest: tuple[float, float]) -> Round:
+        """The round without what the API server uses in a second at rest: CPU seconds and MB."""
+        cpu, megabytes = (used * self.whole for used in at_rest)
+        return replace(self, server_cpu=self.server_cpu - cpu, server_mb=self.server_mb - megabytes)
 
 
 class Connection(ApiServer):
@@ -107,6 +113,8 @@ class Bench:
     api: ApiServer
     jobs: int
     preflight: bool
+    at_rest: list[tuple[float, float]] = field(default_factory=list)
+    """CPU seconds and MB of the API server in a second before each round."""
 
     def turn(self, tree: Path, name: str) -> tuple[Round, Round]:
         """A round of plain Jobs and one of GPUJobs beside the operator of a checkout."""
@@ -132,7 +140,7 @@ class Bench:
         audit = AuditLog(log) if log else None
         mark = audit.now() if audit else 0
         bound = BoundPods(api, namespace)
-        at_rest = self._at_rest()
+        self.at_rest.append(self._rest())
         operator_before, before = operator.cpu_seconds(), self._used()
         began = time.monotonic()
         with ThreadPoolExecutor(CLIENTS) as clients:
@@ -143,7 +151,7 @@ class Bench:
         time.sleep(SETTLED)
         operator_cpu, used = operator.cpu_seconds() - operator_before, self._used()
         took = time.monotonic() - began
-        cpu, megabytes = (end - start - rest * took for start, end, rest in zip(before, used, at_rest, strict=True))
+        cpu, megabytes = (end - start for start, end in zip(before, used, strict=True))
         requests: Counter[str] = Counter()
         for entry in audit.since(mark) if audit else ():
             target = entry.get("objectRef", {})
@@ -153,7 +161,7 @@ class Bench:
         api.delete(NAMESPACES, namespace)
         eventually(lambda: not team.pods(), 180, what="an empty namespace", every=1)
         self._until_quiet()
-        return Round(seconds, cpu, megabytes, operator_cpu, requests)
+        return Round(seconds, took, cpu, megabytes, operator_cpu, requests)
 
     def _submit(self, namespace: str, submit: Callable[[Team, int], None], client: int) -> None:
         """Submits every CLIENTS-th job, over a connection of its own."""
@@ -200,7 +208,7 @@ class Bench:
         allocated = next(line for line in lines if line.startswith("go_memstats_alloc_bytes_total "))
         return self._server_cpu(), float(allocated.split()[1]) / 1e6
 
-    def _at_rest(self) -> tuple[float, float]:
+    def _rest(self) -> tuple[float, float]:
         """The same for a second without jobs."""
         before, began = self._used(), time.monotonic()
         time.sleep(REST)
@@ -240,7 +248,15 @@ def main() -> None:
     finally:
         api.close()
     print(f"{options.jobs} jobs of one GPU, {options.rounds} rounds, medians; load {min(load):.1f} to {max(load):.1f}")
-    tell(taken, options.jobs)
+    cpu, megabytes = (min(each) for each in zip(*bench.at_rest, strict=True))
+    print(f"at rest the API server uses {1000 * cpu:.0f} ms and {megabytes:.1f} MB a second")
+    tell(
+        {
+            name: [(plain.without((cpu, megabytes)), mine.without((cpu, megabytes))) for plain, mine in turns]
+            for name, turns in taken.items()
+        },
+        options.jobs,
+    )
 
 
 def tell(taken: dict[str, list[tuple[Round, Round]]], jobs: int) -> None:
