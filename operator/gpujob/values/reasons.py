@@ -190,8 +190,8 @@ class Reason(StrEnum):
     PREFLIGHT_DISABLED = ("PreflightDisabled", "spec.preflight is Disabled, so nothing is checked", "none")
 
     # Warnings, which reject nothing.
-    NODE_UNKNOWN = ("NodeUnknown", "CPU and memory of nodes that an autoscaler may add are unknown",
-        "spec.provision.cpu and spec.provision.memory of the GPUPool")
+    NODE_UNKNOWN = ("NodeUnknown", "CPU, memory or disk of nodes that an autoscaler may add is unknown",
+        "spec.provision.cpu, memory and ephemeralStorage of the GPUPool")
     NODE_DOUBTED = ("NodeDoubted", "an agent reports a fault or a risk of a node that the job uses", "check what the label names")
     MAINTENANCE_PLANNED = ("MaintenancePlanned",
         "maintenance is announced for a node that the job uses, and ends pods there: the pool counts as a fifth more expensive",

@@ -227,6 +227,43 @@ def test_unknown_sizes_of_new_nodes_are_a_doubt() -> None:
     assert (found.choice.needs.millicores, found.choice.needs.memory) == (8_000, 32 * 2**30)
 
 
+NO_DISK = "disk of nodes to be added is unknown; set spec.provision.ephemeralStorage of the GPUPool"
+
+
+@pytest.mark.parametrize("spec", [
+    {"resources": {"ephemeralStorage": "10Gi"}},
+    {"resources": {"ephemeralStorage": "10Gi", "cpu": "8", "memory": "64Gi"}, "gpusPerNode": 8},
+    {"resources": {"ephemeralStorage": "5Ti"}},
+])  # fmt: skip
+@pytest.mark.parametrize("sizes", [{"cpu": "96", "memory": "1000Gi"}, {"cpu": "96"}, {"memory": "1000Gi"}, {}])
+def test_an_unknown_disk_of_new_nodes_is_a_warning_and_no_disk_of_nothing(
+    spec: dict[str, Any], sizes: dict[str, str]
+) -> None:
+    found = decided(growing(provision={"maxNodes": 1, "gpusPerNode": 8, **sizes}), **spec)
+    assert found.verdict is Verdict.PLACED
+    assert NO_DISK in [doubt.message for doubt in found.candidates[0].doubts]
+    unasked = decided(growing(provision={"maxNodes": 1, "gpusPerNode": 8, **sizes}))
+    assert NO_DISK not in [doubt.message for doubt in unasked.candidates[0].doubts]
+
+
+def test_the_disk_of_new_nodes_can_be_said() -> None:
+    pool = growing(provision={**NEW, "ephemeralStorage": "500Gi"})
+    found = decided(pool, resources={"ephemeralStorage": "400Gi"})
+    assert (
+        found.verdict,
+        [doubt.message for doubt in found.candidates[0].doubts if doubt.reason is Reason.NODE_UNKNOWN],
+    ) == (
+        Verdict.PLACED,
+        [],
+    )
+    found = decided(pool, resources={"ephemeralStorage": "600Gi"})
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert (
+        "needs 600Gi ephemeral-storage on one node, the largest node has 500Gi"
+        in found.candidates[0].reasons[0].message
+    )
+
+
 def test_a_driver_of_new_nodes_that_is_too_old() -> None:
     new = images({"name": "cu130", "backend": "CUDA", "architectures": ["9.0"], "minDriver": "580.65"})
     pool = growing(accelerator="H100-SXM", provision={**NEW, "driverVersion": "470.10"})

@@ -141,6 +141,8 @@ class ProvisionSpec(Shape):
     """CPU cores of a new node, for example 96."""
     memory: Memory | None = None
     """Main memory of a new node, for example 1800Gi."""
+    ephemeral_storage: Memory | None = None
+    """Disk of a new node for images and pods, for example 900Gi."""
     taints: Annotated[tuple[NewTaint, ...], a_list(items=16)] = ()
     """Taints of new nodes; those of the nodes that are there when absent, none when empty."""
 

@@ -35,6 +35,7 @@ class Provision:
     cpu_architecture: str | None = None
     millicores: int | None = None
     memory: int | None = None
+    storage: int | None = None
     taints: tuple[Taint, ...] | None = None
     """None: those of the nodes that are there; an empty list says that new nodes have none."""
 
@@ -115,6 +116,7 @@ def _provision(spec: ProvisionSpec) -> Provision:
         cpu_architecture=spec.cpu_architecture,
         millicores=parse_millicores(spec.cpu) if spec.cpu is not None else None,
         memory=parse_bytes(spec.memory) if spec.memory is not None else None,
+        storage=parse_bytes(spec.ephemeral_storage) if spec.ephemeral_storage is not None else None,
         taints=tuple(Taint(each.key, each.value or "", each.effect) for each in spec.taints)
         if "taints" in spec.model_fields_set
         else None,

@@ -80,19 +80,23 @@ def _template(provision: Provision, gpus: int, nodes: Sequence[PoolNode]) -> Poo
     known = Resources(
         provision.millicores or (like.allocatable.millicores if like else 0),
         provision.memory or (like.allocatable.memory if like else 0),
-        like.allocatable.storage if like else None,
+        provision.storage or (like.allocatable.storage if like else UNCOUNTED.storage),
         like.allocatable.pods if like else 110,
     )
     taints = provision.taints if provision.taints is not None else like.taints if like else ()
-    if known.millicores and known.memory:
-        return PoolNode("", gpus, gpus, gpus, known, known, known, taints, coming=True)
     share = Resources(
         known.millicores or SHARE_PER_GPU.millicores * gpus,
         known.memory or SHARE_PER_GPU.memory * gpus,
-        (SHARE_PER_GPU.storage or 0) * gpus,
-        110,
+        (SHARE_PER_GPU.storage or 0) * gpus if lacks_disk(known) else known.storage,
+        known.pods,
     )
-    return PoolNode("", gpus, gpus, gpus, UNCOUNTED, share, UNCOUNTED, taints, coming=True)
+    has = known if known.millicores and known.memory else UNCOUNTED
+    return PoolNode("", gpus, gpus, gpus, has, share, has, taints, coming=True)
+
+
+def lacks_disk(known: Resources) -> bool:
+    """Whether the disk of a node that can be added is unknown."""
+    return known.storage == UNCOUNTED.storage
 
 
 def doubts_of(growth: Growth | None) -> tuple[Finding, ...]:

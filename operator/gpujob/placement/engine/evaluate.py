@@ -12,8 +12,10 @@ from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices.throughput import Speed
+from gpujob.fleet.pools.autoscaling import lacks_disk
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity.node_filters import asked_of
 from gpujob.placement.capacity.node_fit import NodeFit, find_room, relevant_size, room_without_growth, uniform_size
 from gpujob.placement.filters import pool_filters
 from gpujob.placement.filters.fixable import fix_could_help
@@ -267,6 +269,9 @@ def _doubts_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding
     yield from _disturbances(demand, room)[:MOST_SUSPECTED]
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
+    if room.coming and asked_of(demand).storage and any(n.coming and lacks_disk(n.allocatable) for n in room.nodes):
+        sentence = "disk of nodes to be added is unknown; set spec.provision.ephemeralStorage of the GPUPool"
+        yield Finding(Reason.NODE_UNKNOWN, sentence)
     unknown = next((n for n in room.nodes if n.image_mounts.able is None), None) if demand.image_volumes else None
     if unknown is not None:
         sentence = "whether {} can mount an image as a volume is not known: {}"
