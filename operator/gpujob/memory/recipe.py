@@ -9,17 +9,21 @@ from gpujob.values.finding import counted
 from gpujob.values.vocabulary import Checkpointing, Method, Precision, Sharding, WeightFormat
 
 
-def recipe(work: Workload) -> str:
-    """The method, the number format and the bytes of each parameter, in one line without the activations' figures."""
+def recipe(work: Workload, nodes: int = 1) -> str:
+    """The method, the number format and the bytes of each parameter, in one line without the activations' figures; `nodes` have the
+    work's GPUs.
+    """
     name = f"{work.method}, {work.precision}"
     if work.method is Method.INFERENCE:
-        return f"{name}: {_frozen(work)} + KV cache in {8 * cached_bytes(work)} bits of {_load(work)}{_over(work)}"
+        return (
+            f"{name}: {_frozen(work)} + KV cache in {8 * cached_bytes(work)} bits of {_load(work)}{_over(work, nodes)}"
+        )
     if work.adapts:
         count = f"{work.adapter_parameters:,}"
         adapters = f"{_total(_of_adapters(work))} bytes for each of {count} parameters of adapters ({_listed(_of_adapters(work))})"
-        return f"{name}: {_frozen(work)}, frozen, + {adapters} + {_activations(work)}{_over(work)}"
+        return f"{name}: {_frozen(work)}, frozen, + {adapters} + {_activations(work)}{_over(work, nodes)}"
     parts = _trained(work)
-    return f"{name}: {_total(parts)} bytes a parameter ({_listed(parts)}) + {_activations(work)}{_over(work)}"
+    return f"{name}: {_total(parts)} bytes a parameter ({_listed(parts)}) + {_activations(work)}{_over(work, nodes)}"
 
 
 def _trained(work: Workload) -> dict[str, int]:
@@ -81,13 +85,17 @@ def _activations(work: Workload) -> str:
     return f"activations of {tokens}{again[work.checkpointing]}"
 
 
-def _over(work: Workload) -> str:
+def _over(work: Workload, nodes: int) -> str:
     """The number of GPUs over which they are sharded."""
     if work.gpus == 1:
         return ""
     if work.parts > 1:
-        return f"; tensor parallel over {work.gpus} GPUs"
+        return f"; tensor parallel over {counted(work.gpus // nodes, 'GPU')}{_of_nodes(nodes)}"
     return f"; {work.sharding} over {work.gpus} GPUs" if work.sharding is not Sharding.NONE else "; whole on each GPU"
+
+
+def _of_nodes(nodes: int) -> str:
+    return f" of each of {nodes} nodes" if nodes > 1 else ""
 
 
 def _total(parts: dict[str, int]) -> int:

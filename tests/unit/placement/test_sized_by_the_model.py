@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders import A100_40, ANY_IMAGES, H100, H200, L4, MI300X, Object, decision, fleet, node
 
-from gpujob.placement.report.decision_json import plan
+from gpujob.placement.report.decision_json import plan, recipe
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import nearest_fix
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
@@ -282,3 +282,35 @@ def test_heads_that_are_only_usual_for_a_size_rule_no_number_out() -> None:
 )  # fmt: skip
 def test_every_number_of_gpus_of_a_large_node_counts(model: Object, gpu: Nvidia, count: int, shape: str) -> None:
     assert set(shapes(decided(node("n", gpu, count), model=model)).values()) == {shape}
+
+
+KIMI = {"name": "kimi-k2", "method": "Inference"}
+L405 = {"name": "llama-3.1-405b", "method": "Inference"}
+
+
+@pytest.mark.parametrize(("model", "gpu", "counts", "shape"), [
+    (KIMI, H100, (8, 8), "2x8"),
+    (KIMI, H100, (8,) * 7, "2x8"),
+    ({**L405, "precision": "FP8"}, H100, (5, 5, 5), "2x4"),
+    (L405, H100, (8, 6, 6), "3x4"),
+    (L405, H100, (8, 8, 6), "2x8"),
+    ({"name": "llama-3.3-70b", "method": "Inference"}, L4, (4,) * 8, "2x4"),
+    ({"name": "llama-3.3-70b", "method": "Inference"}, L4, (2,) * 8, "4x2"),
+])  # fmt: skip
+def test_a_served_model_takes_the_fewest_nodes(
+    model: dict[str, Any], gpu: Nvidia, counts: tuple[int, ...], shape: str
+) -> None:
+    found = decided(*(node(f"n{number}", gpu, count) for number, count in enumerate(counts)), model=model)
+    chosen = found.candidates[0]
+    assert (chosen.outcome, chosen.gang.shape) == (Outcome.CHOSEN, shape)
+    nodes, gpus = chosen.gang.nodes, chosen.gang.gpus_per_node
+    assert recipe(found).endswith(f"; tensor parallel over {gpus} GPUs of each of {nodes} nodes")
+    larger = (node(f"n{number}", gpu, count) for number, count in enumerate((*counts, 1, 1, 1)))
+    more = decided(*larger, model=model)
+    assert more.candidates[0].gang.shape == shape, "more nodes change nothing"
+
+
+def test_what_is_missing_is_a_whole_node() -> None:
+    found = decided(node("n", H100), model={**KIMI, "inference": {"maxTokens": 8192}})
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert "needs 2 nodes with 8 GPUs each, the pool has 1 node" in found.candidates[0].reasons[0].message

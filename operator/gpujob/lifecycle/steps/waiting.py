@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from gpujob.fleet.pools.arriving import Arriving
-from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.actions import ReadRefusal
+from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import waits
 from gpujob.status.observe.child import why_not_bound

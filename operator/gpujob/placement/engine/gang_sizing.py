@@ -55,7 +55,9 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = F
                 pools.setdefault(gang, []).extend(
                     _but(fleet.joins, named[memory], gang) if fleet.joins else named[memory]
                 )
-    ordered = sorted(pools, key=lambda gang: (gang.gpus, gang.nodes))
+    # The first that has room counts: engines serve from few nodes, a program that shards itself runs on any.
+    served = _heads(demand, needs) is not None
+    ordered = sorted(pools, key=lambda gang: (gang.nodes, gang.gpus) if served else (gang.gpus, gang.nodes))
     return demand.but(gangs=tuple(gang.sized(needs.on(gang.gpus), frozenset(pools[gang])) for gang in ordered))
 
 
@@ -266,8 +268,8 @@ def _heads(demand: Demand, needs: Estimates) -> tuple[int, int] | None:
 @lru_cache(maxsize=1024)
 def _ordered(nodes: int | None, sizes: NodeSizes, whole: bool, heads: tuple[int, int] | None) -> Sequence[_Group]:
     """The gangs that nodes form, in search order: on one node, then on several. For tensor parallel models the gangs whose GPUs on
-    a node divide the heads come first, because engines reject others unless layers are divided too; for these a part of each of
-    several nodes is tried as well.
+    a node divide the heads come first, because engines reject others unless layers are divided too: on the fewest nodes, where a
+    part of each node is tried as well.
 
     A number of nodes that the job names is fixed. Pools that assign whole nodes form no partial gangs.
     """
@@ -279,10 +281,14 @@ def _ordered(nodes: int | None, sizes: NodeSizes, whole: bool, heads: tuple[int,
     if heads is None:
         return (_every(asked, largest), *_of_list(several, heads))
     dividing = tuple(gpus for gpus in range(1, min(largest, heads[0]) + 1) if divides(gpus, heads))
-    if nodes is None:
-        several += _parts(sizes, dividing)
-    divided, undivided = _of_list(several, heads)
-    return _listed(True, [Gang(asked, gpus) for gpus in dividing]), divided, _every(asked, largest, dividing), undivided
+    together = _by_nodes(sizes, dividing) if nodes is None else ()
+    undivided = [gang for gang in several if not divides(gang.gpus_per_node, heads)]
+    return (
+        _listed(True, [Gang(asked, gpus) for gpus in dividing]),
+        *together,
+        _every(asked, largest, dividing),
+        _listed(False, sorted(undivided, key=lambda gang: (gang.gpus, gang.nodes))),
+    )
 
 
 def _of_whole_nodes(sizes: NodeSizes) -> Iterator[Gang]:
@@ -290,11 +296,13 @@ def _of_whole_nodes(sizes: NodeSizes) -> Iterator[Gang]:
     return (Gang(more, size) for size, count in sizes for more in range(2, min(count, MOST_NODES) + 1))
 
 
-def _parts(sizes: NodeSizes, dividing: Sequence[int]) -> Iterator[Gang]:
-    """The gangs of several nodes that use one of these numbers of GPUs of each and leave others."""
-    for size, count in sizes:
-        parts = [gpus for gpus in dividing if gpus < size]
-        yield from (Gang(nodes, gpus) for nodes in range(2, min(count, MOST_NODES) + 1) for gpus in parts)
+def _by_nodes(sizes: NodeSizes, dividing: Sequence[int]) -> Iterator[_Group]:
+    """For each number of nodes, the fewest first, the gangs with one of these numbers of GPUs on each: more nodes with fewer GPUs
+    each would exchange data over the network and leave parts of more nodes.
+    """
+    for nodes in range(2, MOST_NODES + 1):
+        largest = max((size for size, count in sizes if count >= nodes), default=0)
+        yield _listed(True, [Gang(nodes, gpus) for gpus in dividing if gpus <= largest])
 
 
 def _of_list(gangs: Iterable[Gang], heads: tuple[int, int] | None) -> tuple[_Group, ...]:

@@ -127,12 +127,12 @@ def first_gang(decision: Decision) -> Gang:
 
 def recipe(decision: Decision) -> str:
     """Bytes of the model's weights and states for each parameter, in one line; empty without a known model."""
-    need = first_gang(decision).memory
-    if need is None:
+    gang = first_gang(decision)
+    if gang.memory is None:
         return ""
     from gpujob.memory.recipe import recipe as line  # late import: jobs without a model need no formulas
 
-    return line(need.work)
+    return line(gang.memory.work, gang.nodes)
 
 
 def _memory(need: Estimate | None) -> dict[str, Any] | None:
