@@ -152,7 +152,7 @@ def differences(wanted: Any, found: Any, path: str = "") -> Iterator[str]:
 def _pool(fleet: Fleet, where: str) -> Pool:
     """The pool that holds a node, `node` or `node:resource`."""
     node, _, resource = where.partition(":")
-    pools = [pool for pool in fleet.pools if any(member.name == node for member in pool.nodes)]
+    pools = [pool for pool in fleet.whole_pools if any(member.name == node for member in pool.nodes)]
     pools = [pool for pool in pools if resource in ("", pool.resource)]
     assert len(pools) == 1, f"{where} is in {[pool.name for pool in pools]}"
     return pools[0]

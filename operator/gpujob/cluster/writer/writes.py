@@ -37,13 +37,14 @@ from gpujob.cluster.client.api_errors import (
 from gpujob.cluster.client.client import APPLY_PATCH, ApiClient
 from gpujob.cluster.client.paths import Resource
 from gpujob.cluster.writer.child_errors import refusal
+from gpujob.cluster.writer.taken_names import is_made_for
 from gpujob.fleet.pools.pool import Pool
 from gpujob.status.attempts.ownership import is_child
 from gpujob.status.job.events import event_of
 from gpujob.status.job.log_line import transition
 from gpujob.status.pools import EVENT_NAMESPACE, contradiction
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
-from gpujob.status.records.read_objects import owner_uid, read_child, read_pod_record
+from gpujob.status.records.read_objects import read_child, read_pod_record
 from gpujob.status.records.refused_pods import FAILED_CREATE, refusal_of, unready_of
 from gpujob.values.untrusted import table, tables
 from gpujob.values.vocabulary import FIELD_MANAGER, SPENDING, Label
@@ -65,25 +66,6 @@ def foreign_runner(namespace: str, name: str) -> str:
         f"a ConfigMap {name} exists in namespace {namespace} whose content is not this operator's; nothing of it is run: "
         "delete it, the operator makes its own"
     )
-
-
-def _is_made_for(held: Any, body: Mapping[str, Any], job: JobRecord) -> bool:
-    """Whether an object with the name of a child is the job's; one other than a Job must also equal what would be created now.
-
-    A Job may come from a decision before a crash, with another fleet.
-    """
-    if body["kind"] == "Job":
-        return is_child(read_child(held), job)
-    return owner_uid(table(held, "metadata")) == job.uid and _holds(held.get("spec"), body["spec"])
-
-
-def _holds(held: Any, wanted: Any) -> bool:
-    """Whether everything that was written is present; the API server adds defaults."""
-    if isinstance(wanted, Mapping):
-        return isinstance(held, dict) and all(_holds(held.get(key), value) for key, value in wanted.items())
-    if isinstance(wanted, list):
-        return isinstance(held, list) and len(held) == len(wanted) and all(map(_holds, held, wanted))
-    return bool(held == wanted)
 
 
 class Writer:
@@ -117,7 +99,7 @@ class Writer:
                 # No rejection: the POST got lost, or the object with the name is gone by now.
                 answer = refusal(unsure) if isinstance(unsure, OutcomeUnknown) else None
                 raise (answer or unsure) from None
-            if not _is_made_for(held, body, job):
+            if not is_made_for(held, body, job):
                 raise NameConflict(
                     f"a {body['kind']} {name} exists and is not this job's; delete or rename it"
                 ) from None

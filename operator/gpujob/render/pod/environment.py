@@ -55,12 +55,13 @@ def for_preflight(attempt: Attempt, words: Iterable[str]) -> list[Manifest]:
 
 
 def _of_gangs(attempt: Attempt) -> frozenset[str]:
-    """Variables of a rendezvous, for a program that never has one: launchers have the same values as their own defaults."""
+    """Variables of a rendezvous, for a program that never has one: launchers have the same values as their own defaults. A program
+    that makes a process group of one finds MASTER_ADDR and MASTER_PORT, which PyTorch has no defaults for.
+    """
     if not attempt.alone:
         return frozenset()
-    return frozenset(
-        str(entry["name"]) for entry in (*rendezvous.for_torchrun(attempt), *rendezvous.for_other_programs(attempt))
-    )
+    entries = (*rendezvous.for_torchrun(attempt), *rendezvous.for_other_programs(attempt))
+    return frozenset(str(entry["name"]) for entry in entries) - {"MASTER_ADDR", "MASTER_PORT"}
 
 
 def caches_of_the_job(attempt: Attempt) -> list[str]:
