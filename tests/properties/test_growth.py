@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from builders import ANY_IMAGES, H100, L4, MI300X, Object, demand, gpupool, manifest, node
+from builders import ANY_IMAGES, H100, L4, MI300X, Object, demand, gpupool, manifest, node, pod
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from worlds import clusters
@@ -159,11 +159,11 @@ mixes = st.lists(
     st.builds(
         lambda price, more: gpupool("mix", {"rack": "mix"}, **price, **more),
         st.sampled_from(({}, {}, {"price": {"perNodeHour": "6"}})),
-        st.sampled_from(({}, {}, {"provision": {"maxNodes": 20}}, {"capacityType": "OnDemand"})),
+        st.sampled_from(({}, {}, {"provision": {"maxNodes": 20, "gpusPerNode": 4}}, {"capacityType": "OnDemand"})),
     ),
     max_size=1,
 )
-"""A GPUPool of all these nodes, or none: then they are discovered."""
+"""A GPUPool of all these nodes, or none: then they are discovered. It says how large new nodes are: else they are as the largest."""
 
 of_mixes = st.fixed_dictionaries(
     {"nodes": st.integers(1, 3), "gpusPerNode": st.sampled_from((1, 2, 4))},
@@ -183,8 +183,23 @@ of_mixes = st.fixed_dictionaries(
 )
 
 
+of_models = st.fixed_dictionaries(
+    {"model": st.sampled_from((TRAINED, SERVED, TRAINED | {"method": "Full"}))},
+    optional={"placement": st.sampled_from(({"maxPricePerHour": "12"}, {"capacityTypes": ["OnDemand", "Spot"]}))},
+)
+"""Jobs that their model sizes."""
+
+
+@st.composite
+def busy_nodes(draw: st.DrawFn) -> list[Object]:
+    """Unlike nodes, and a pod on some of them."""
+    there = draw(unlike_nodes(5))
+    names = draw(st.lists(st.sampled_from([each["metadata"]["name"] for each in there]), unique=True, max_size=3))
+    return [*there, *(pod(f"p-{name}", name, {L4.resource: draw(st.sampled_from((1, 2, 4)))}) for name in names)]
+
+
 @settings(max_examples=100)
-@given(mixes, unlike_nodes(4), unlike_nodes(2, "more"), of_mixes)
+@given(mixes, busy_nodes(), unlike_nodes(2, "more"), of_mixes | of_models)
 def test_an_unlike_node_never_worsens_verdict_or_fix(
     pool: list[Object], there: list[Object], more: list[Object], job: Object
 ) -> None:
@@ -212,11 +227,12 @@ def test_a_low_price_or_a_newer_driver_on_some_nodes_never_worsens_the_verdict(
 
 
 @settings(max_examples=60)
-@given(mixes, unlike_nodes(5), of_mixes)
+@given(mixes, busy_nodes(), of_mixes | of_models, st.sampled_from((0, 60)))
 def test_unlike_nodes_are_chosen_from_as_they_are_decided_about(
-    pool: list[Object], there: list[Object], job: Object
+    pool: list[Object], there: list[Object], job: Object, patience: int
 ) -> None:
-    wish, fleet = demand(**job), fleet_from([*pool, *there])
+    patient = {"placement": {**job.get("placement", {}), "waitSeconds": patience}}
+    wish, fleet = demand(**{**job, **patient}), fleet_from([*pool, *there])
     decided, chosen = decide(wish, fleet, ANY_IMAGES), choose(wish, fleet, ANY_IMAGES)
     assert (chosen.verdict, chosen.choice) == (decided.verdict, decided.choice)
 
@@ -242,7 +258,7 @@ def test_a_device_of_unlike_nodes_is_promised_once_and_impossible_is_so_in_the_q
 ) -> None:
     left = {each["metadata"]["name"]: int(each["status"]["allocatable"]["nvidia.com/gpu"]) for each in there}
     waiting = [Waiting(f"{number:03d}", "", demand(**job)) for number, job in enumerate(queue)]
-    new, size, fleet = 0, max(left.values()), fleet_from([*pool, *there])
+    new, size, fleet = 0, 4, fleet_from([*pool, *there])
     for placing in place_all(waiting, fleet, ANY_IMAGES):
         gpus = placing.choice.candidate.gang.gpus_per_node if placing.choice else 0
         for name in placing.choice.nodes if placing.choice else ():
