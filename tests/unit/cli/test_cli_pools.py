@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from builders import H100, node
 from cli_room import CATALOG, MIXED, ROOT, Command, check_golden, manifest
 
 POOL = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUPool"}
@@ -28,6 +29,30 @@ spec: {nodeSelector: {matchLabels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM
 
 def test_the_table_is_what_it_was(gpujob: Command) -> None:
     check_golden("pools.txt", gpujob("pools", "--cluster", MIXED, "--catalog", CATALOG).out)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "facts"),
+    [
+        ({"gpujob.dev/price-per-gpu-hour": "7"}, {}, "price"),
+        ({}, {"nvidia.com/cuda.driver-version.full": "570.86.15", "nvidia.com/cuda.driver.major": None,
+              "nvidia.com/cuda.driver-version.major": None}, "driver"),
+        ({}, {"nvidia.com/gpu.memory": "70000"}, "memory"),
+        ({"gpujob.dev/price-per-gpu-hour": "7"}, {"nvidia.com/gpu.memory": "70000"}, "price and memory"),
+    ],
+)  # fmt: skip
+def test_pools_whose_names_differ_in_the_hash_alone_say_in_what_they_differ(
+    gpujob: Command, annotations: dict[str, str], labels: dict[str, str | None], facts: str
+) -> None:
+    one, other = node("a", H100), node("b", H100, labels=labels)
+    other["metadata"]["annotations"] = annotations
+    answer = gpujob("pools", "--cluster", "-", stdin=yaml.safe_dump_all([one, other]))
+    notes = [line.split(" (and")[0] for line in answer.out.splitlines() if line.startswith("Note on ")]
+    first, second = (line.removeprefix("Note on ").split(": ")[0] for line in notes)
+    assert notes == [
+        f"Note on {first}: like {second}, but for {facts}",
+        f"Note on {second}: like {first}, but for {facts}",
+    ]
 
 
 def test_a_cluster_without_gpus_is_told(gpujob: Command) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -11,9 +11,10 @@ from gpujob.cli.output import cells
 from gpujob.cli.output.drawing import PLAN_WIDTH, UNLIMITED, console_of, print_table, print_text
 from gpujob.cli.output.reasons import print_read_more
 from gpujob.cli.printing import plain
-from gpujob.fleet.pools.naming import short_names
+from gpujob.fleet.pools.naming import plain_names_in, short_names
 from gpujob.placement.capacity.shortage import barred
-from gpujob.values.finding import Finding, counted
+from gpujob.values.finding import Finding, counted, listed
+from gpujob.values.vocabulary import Reason
 
 if TYPE_CHECKING:
     from gpujob.fleet.pools.fleet import Fleet
@@ -44,7 +45,7 @@ def print_pools(fleet: Fleet, *, wide: bool, color: bool, docs_url: str = "") ->
             more = f" (and {counted(len(said) - 1, 'more note')}: -o wide)" if len(said) > 1 else ""
             print_text(console, Text.assemble((f"Note on {plain(name)}: ", "bold"), plain(said[0]) + more))
         if wide:
-            print_read_more(console, (each.reason for pool in fleet.pools for each in _findings(pool)), docs_url)
+            print_read_more(console, (each.reason for pool in fleet.whole_pools for each in _findings(pool)), docs_url)
     print(shown.get(), end="")
 
 
@@ -91,7 +92,7 @@ def _notes(pool: Pool, fleet: Fleet) -> list[str]:
     if pool.name in fleet.overlaps:
         older, node = fleet.overlaps[pool.name]
         notes.insert(0, f"node {node} belongs to the older GPUPool {older}; narrow spec.nodeSelector of one of them")
-    return notes + list(filter(None, [cells.cards(pool)]))
+    return [*_apart(pool, fleet), *notes, *filter(None, [cells.cards(pool)])]
 
 
 def _findings(pool: Pool) -> list[Finding]:
@@ -103,3 +104,12 @@ def _findings(pool: Pool) -> list[Finding]:
         *(node.suspected for node in pool.nodes if node.suspected and not node.unready),
         *(node.planned for node in pool.nodes if node.planned and not node.unready),
     ]
+
+
+def _apart(pool: Pool, fleet: Fleet) -> Iterator[str]:
+    """In what a pool differs from those whose names differ from its own in the hash alone."""
+    plain_names = plain_names_in(pool.name)
+    for joined in (each for each in fleet.pools if each.joins and each.name in plain_names):
+        others = [first for first, *_ in joined.joins if first != pool.name]
+        facts = next(doubt.numbers[-1] for doubt in joined.doubts if doubt.reason is Reason.NODES_DIFFER)
+        yield f"like {listed(others)}, but for {facts}"
