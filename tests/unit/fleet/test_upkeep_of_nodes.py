@@ -418,3 +418,67 @@ def test_within_a_pool_nodes_without_announced_maintenance_come_first_and_faulty
         found = decision(*nodes, nodes=count)
         assert found.choice is not None
         assert tuple(sorted(found.choice.nodes)) == taken
+
+
+OLD_NVIDIA = {
+    "nvidia.com/cuda.driver-version.full": "470.10.1", "nvidia.com/cuda.driver-version.major": "470",
+    "nvidia.com/cuda.driver.major": "470",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "verdict"), [
+    ("upgrade-required", Verdict.WAITING), ("drain-required", Verdict.WAITING), ("pod-restart-required", Verdict.WAITING),
+    ("upgrade-failed", Verdict.IMPOSSIBLE), ("upgrade-done", Verdict.IMPOSSIBLE), (None, Verdict.IMPOSSIBLE),
+])  # fmt: skip
+def test_a_driver_that_is_being_upgraded_makes_nothing_impossible(state: str | None, verdict: Verdict) -> None:
+    raw = node("n", H100, labels={**OLD_NVIDIA, UPGRADE: state})
+    found = decision(raw, catalog=load_catalog())
+    assert found.verdict is verdict
+    assert (f"node n: {UPGRADE} is {state}" in summary.summary(found)) is (verdict is Verdict.WAITING)
+
+
+SLICES = {"nvidia.com/mig-1g.10gb": "7"}
+OF_SLICES = {
+    "nvidia.com/mig.strategy": "mixed",
+    "nvidia.com/mig-1g.10gb.count": "7",
+    "nvidia.com/mig-1g.10gb.memory": "9856",
+}
+
+
+@pytest.mark.parametrize(("state", "verdict"), [
+    ("pending", Verdict.WAITING), ("rebooting", Verdict.WAITING), ("failed", Verdict.IMPOSSIBLE), ("success", Verdict.IMPOSSIBLE),
+])  # fmt: skip
+@pytest.mark.parametrize("spec", [{}, {"gpuMemory": "60G"}, {"gpuMemory": "60G", "gpusPerNode": 2}])
+def test_slices_that_are_being_changed_make_no_whole_card_impossible(state: str, verdict: Verdict, spec: Any) -> None:
+    raw = node("n", A100, devices=SLICES, labels={**OF_SLICES, "nvidia.com/mig.config.state": state})
+    found = decision(raw, catalog=load_catalog(), **spec)
+    assert found.verdict is verdict
+    said = "may fit pool a100-80gb-1g-10gb-ondemand once its nodes can be used: node n: nvidia.com/mig.config.state is "
+    assert summary.summary(found).startswith(said) is (verdict is Verdict.WAITING)
+
+
+@pytest.mark.parametrize(("gpu", "resource", "label", "value", "devices"), [
+    (A100, "nvidia.com/gpu", "nvidia.com/mig.config.state", "pending", ["Partition"]),
+    (MI300X, "amd.com/gpu", "dcm.amd.com/gpu-config-profile-state", "inprogress", ["Partition"]),
+    (MI300X, "amd.com/gpu", "dcm.amd.com/reboot-needed", "true", ["Partition"]),
+])  # fmt: skip
+def test_whole_cards_that_are_being_divided_make_no_part_impossible(
+    gpu: Any, resource: str, label: str, value: str, devices: list[str]
+) -> None:
+    raw = node("n", gpu, devices={resource: "8"}, labels={label: value})
+    found = decision(raw, catalog=load_catalog(), placement={"devices": devices})
+    assert found.verdict is Verdict.WAITING
+
+
+def test_more_than_a_whole_card_is_impossible_also_while_cards_are_divided() -> None:
+    raw = node("n", A100, labels={"nvidia.com/mig.config.state": "pending"})
+    assert decision(raw, catalog=load_catalog(), gpuMemory="100G").verdict is Verdict.IMPOSSIBLE
+
+
+def test_a_node_beside_it_keeps_its_facts() -> None:
+    """The node with the old driver that nothing upgrades takes no job that needs a newer one."""
+    there = node("a", H100, labels=OLD_NVIDIA)
+    found = decision(there, node("b", H100, labels={**OLD_NVIDIA, UPGRADE: "drain-required"}), catalog=load_catalog())
+    assert found.verdict is Verdict.WAITING
+    assert [each.name for pool in fleet(there).pools for each in pool.nodes] == ["a"]
+    assert decision(there, catalog=load_catalog()).verdict is Verdict.IMPOSSIBLE

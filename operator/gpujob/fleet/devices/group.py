@@ -10,6 +10,7 @@ from typing import Final
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.devices.shared_cards import Silicon
 from gpujob.fleet.dra.claim_request import DeviceRequest
+from gpujob.fleet.health.signals import Fact
 from gpujob.fleet.kubernetes.objects import Node, vendor_of
 from gpujob.fleet.labels import maintenance
 from gpujob.fleet.labels.cloud import Origin, from_taints, origin_of_labels
@@ -162,9 +163,24 @@ def _group(node: Node, items: LabelItems, origin: Origin, resource: str, catalog
         sentence = "labels count {} devices on node {}, the device plugin offers {}"
         doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, node.name, capacity))
         facts = replace(facts, doubts=(*facts.doubts, doubt))
-    facts = _fewer_than_machine(facts, node, origin, capacity, catalog)
+    facts = _in_change(_fewer_than_machine(facts, node, origin, capacity, catalog), node)
     # For devices that are unreadable and not offered now, the number is unknown.
     return DeviceGroup(node, origin, resource, facts, capacity or labelled or (None if facts.problem else 0), healthy)
+
+
+def _in_change(facts: DeviceFacts, node: Node) -> DeviceFacts:
+    """The facts without those that an agent is changing; a node whose cards are being divided has unknown devices until then."""
+    told = maintenance.changing(node, facts.vendor)
+    if not told or facts.problem is not None:
+        return facts
+    if Fact.DRIVER in told:
+        facts = replace(facts, driver=None)
+    if Fact.PARTS in told:
+        problem = Finding(Reason.NOT_READY, "node {}: {}", (node.name, told[Fact.PARTS]))
+        # At most whole cards come of it.
+        most = facts.accelerator.usable_bytes if facts.accelerator else None
+        facts = replace(facts, memory=most, problem=problem)
+    return facts
 
 
 def _fewer_than_machine(facts: DeviceFacts, node: Node, origin: Origin, capacity: int, catalog: Catalog) -> DeviceFacts:

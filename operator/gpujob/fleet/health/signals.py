@@ -46,6 +46,13 @@ class Effect(StrEnum):
     PLANNED = "planned"
 
 
+class Fact(StrEnum):
+    """A fact of a node's devices that an agent is changing."""
+
+    DRIVER = "driver"
+    PARTS = "parts"
+
+
 class Signal(NamedTuple):
     """One row: the key, its kind, and the values that report trouble. Values compare in lower case."""
 
@@ -63,6 +70,9 @@ class Signal(NamedTuple):
     fault: bool = False
     """Whether it means that a device is broken: a job that runs there moves (see `labels.faults`)."""
 
+    changes: Fact | None = None
+    """The fact of the devices that is another one when the state ends."""
+
     def reports_trouble(self, value: str) -> bool:
         """Whether the value reports trouble; an absent or empty label or condition does not."""
         if self.where is Where.TAINT:
@@ -72,6 +82,9 @@ class Signal(NamedTuple):
             return word != "" and word not in self.good
         return word in self.bad or any(bad.endswith("*") and word.startswith(bad[:-1]) for bad in self.bad)
 
+
+STUCK: Final = frozenset({"failed", "failure", "upgrade-failed"})
+"""Values of a state that ends only when an admin acts: what the node shows stays as it is."""
 
 _TRUE, _FALSE = frozenset({"true"}), frozenset({"false"})
 _AT_WORK: Final = frozenset(
@@ -89,10 +102,12 @@ def _rows(
     good: Iterable[str] = (),
     vendor: Vendor | None = None,
     fault: bool = False,
+    changes: Fact | None = None,
 ) -> tuple[Signal, ...]:
     """A row for each of the keys, separated by spaces."""
     return tuple(
-        Signal(source, where, key, effect, frozenset(bad), frozenset(good), vendor, fault) for key in keys.split()
+        Signal(source, where, key, effect, frozenset(bad), frozenset(good), vendor, fault, changes)
+        for key in keys.split()
     )
 
 
@@ -130,19 +145,19 @@ SIGNALS: Final[tuple[Signal, ...]] = (
     *_rows("GKE", Where.LABEL, Effect.PLANNED, "cloud.google.com/scheduled-maintenance-time"),
     *_rows("CoreWeave", Where.LABEL, Effect.WAIT, "node.coreweave.cloud/state", good={"production"}),
     *_rows("NVIDIA", Where.LABEL, Effect.WAIT, "nvidia.com/mig.config.state nvidia.com/vgpu.config.state",
-           good={"success"}, vendor=Vendor.NVIDIA),
+           good={"success"}, vendor=Vendor.NVIDIA, changes=Fact.PARTS),
     *_rows("NVIDIA", Where.LABEL, Effect.WAIT, "nvidia.com/gpu-driver-upgrade-state", good={"upgrade-done"},
-           vendor=Vendor.NVIDIA),
+           vendor=Vendor.NVIDIA, changes=Fact.DRIVER),
     *_rows("NVIDIA", Where.LABEL, Effect.WAIT, "nvidia.com/gpu.workload.config", good={"container"},
            vendor=Vendor.NVIDIA),
     *_rows("NVIDIA", Where.LABEL, Effect.WAIT, "nvidia.com/gpu.deploy.*", bad={"paused*"}, vendor=Vendor.NVIDIA),
     *_rows("NVIDIA", Where.LABEL, Effect.LAST, "nvidia.com/gpu.deploy.operands nvidia.com/gpu.deploy.device-plugin",
            bad=_FALSE, vendor=Vendor.NVIDIA),
     *_rows("AMD", Where.LABEL, Effect.WAIT, "operator.amd.com/gpu-driver-upgrade-state", good={"upgrade-done"},
-           vendor=Vendor.AMD),
+           vendor=Vendor.AMD, changes=Fact.DRIVER),
     *_rows("AMD", Where.LABEL, Effect.WAIT, "dcm.amd.com/gpu-config-profile-state", good={"success"},
-           vendor=Vendor.AMD),
-    *_rows("AMD", Where.LABEL, Effect.WAIT, "dcm.amd.com/reboot-needed", good=_FALSE, vendor=Vendor.AMD),
+           vendor=Vendor.AMD, changes=Fact.PARTS),
+    *_rows("AMD", Where.LABEL, Effect.WAIT, "dcm.amd.com/reboot-needed", good=_FALSE, vendor=Vendor.AMD, changes=Fact.PARTS),
     *_rows("AMD", Where.LABEL, Effect.WAIT, "amd.com/gpu.mode", good={"container"}, vendor=Vendor.AMD),
     *_rows("AMD", Where.LABEL, Effect.WAIT,
            "amd.com/gpu-hw-acceptance amd.com/gpu-mesh-validation amd.com/cluster-validation-status",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from gpujob.fleet.health.signals import LABELS, Effect, Signal, Where, is_listed, signal_of
+from gpujob.fleet.health.signals import LABELS, STUCK, Effect, Fact, Signal, Where, is_listed, signal_of
 from gpujob.fleet.kubernetes.objects import Labels, Node, Taint
 from gpujob.values.finding import Finding
 from gpujob.values.untrusted import one_line
@@ -84,6 +84,15 @@ def as_of(node: Node, now: datetime) -> Node:
     if not _NUMBER.fullmatch(written) or int(written) > now.timestamp():
         return node
     return replace(node, labels={key: value for key, value in node.labels.items() if key != GKE_TIME})
+
+
+def changing(node: Node, vendor: Vendor) -> dict[Fact, str]:
+    """The facts of the vendor's devices that an agent is changing, with the signal: what the labels show of them ends with it."""
+    return {
+        signal.changes: f"{key} is {one_line(value[:32])}"
+        for signal, key, value in _labelled(node.labels, vendor)
+        if signal.changes is not None and value.lower() not in STUCK
+    }
 
 
 def is_passing(taint: Taint, tolerated: Tolerated = ()) -> bool:

@@ -110,7 +110,9 @@ def device_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 
 def _is_guessed(pool: Pool) -> bool:
-    """Whether the kind of the pool's devices is unknown until its problem is fixed."""
+    """Whether the kind of the pool's devices is unknown until its problem is fixed, or until its nodes can be used."""
+    if pool.problem is not None and pool.problem.reason is Reason.NOT_READY:
+        return True
     guessed = pool.kind in _GUESSED or pool.portion.guessed
     return guessed and pool.problem is not None and pool.accelerator is None
 
@@ -121,7 +123,8 @@ def parts_in_group(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     if pool.kind is DeviceKind.SHARED and gang.gpus > 1 and not _is_guessed(pool):
         sentence = "needs {} GPUs, and two shared devices may be on one card, where NCCL rejects a group; request one GPU on one node"
         return Finding(Reason.SHARED_DEVICE, sentence, (gang.gpus,))
-    if pool.kind is DeviceKind.PARTITION and pool.vendor is Vendor.NVIDIA and gang.gpus_per_node > 1:
+    parts = pool.kind is DeviceKind.PARTITION and not _is_guessed(pool)
+    if parts and pool.vendor is Vendor.NVIDIA and gang.gpus_per_node > 1:
         sentence = (
             "needs {} GPUs on one node, and slices of one card ({}) form no group in NCCL; request one GPU a node"
         )
