@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, ANY_IMAGES, H100, L4, MI300X, T4, Object, decision, demand, fleet, gpupool, node, pod
+from builders import A100, ANY_IMAGES, H100, L4, MI210, MI300X, T4, Object, decision, demand, fleet, gpupool, node, pod
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.engine.decide import decide
@@ -153,16 +153,37 @@ def changes(*objects: Object, **spec: Any) -> list[tuple[str, object]]:
     return [(change.field, change.after) for change in fix.changes] if fix else []
 
 
-def test_more_money_for_the_device_that_a_job_names_is_nearer_than_another_device_up_to_the_double() -> None:
+def test_more_money_for_the_device_that_a_job_names_is_nearer_than_another_device() -> None:
     both = (machine("a"), node("m", MI300X, 8, price="5"))
     allow: dict[str, Any] = {"accelerators": {"allow": ["MI300X"]}}
     raised = [("spec.placement.maxPricePerHour", "40.00")]
     assert changes(*both, gpusPerNode=8, placement={**allow, "maxPricePerHour": "24"}) == raised
     assert changes(*both, gpusPerNode=8, placement={**allow, "maxPricePerHour": "20"}) == raised
+    assert changes(*both, gpusPerNode=8, placement={**allow, "maxPricePerHour": "1"}) == raised
     other = [("spec.placement.accelerators.allow", ["MI300X", "A100-80GB"])]
-    assert changes(*both, gpusPerNode=8, placement={**allow, "maxPricePerHour": "19"}) == other
+    assert changes(machine("a"), gpusPerNode=8, placement={**allow, "maxPricePerHour": "19"}) == other, "no limit helps"
     named: dict[str, Any] = {"pools": {"allow": ["mi300x-ondemand"]}, "maxPricePerHour": "24"}
     assert changes(*both, gpusPerNode=8, placement=named) == raised
+
+
+@pytest.mark.parametrize(("placement", "limit"), [
+    ({"vendors": ["AMD"]}, "3.00"),
+    ({"vendors": ["NVIDIA"], "accelerators": {"allow": ["H100"]}}, "6.88"),
+    ({"accelerators": {"allow": ["MI300X"]}}, "6.00"),
+    ({"accelerators": {"deny": ["T4", "L4"]}}, "3.00"),
+    ({"pools": {"allow": ["mi210"]}}, "3.00"),
+    ({"pools": {"deny": ["t4-ondemand", "l4"]}}, "3.00"),
+])  # fmt: skip
+@pytest.mark.parametrize("cap", ["0.50", "0.10"])
+def test_the_limit_is_raised_before_a_list_of_the_user_is_dropped(
+    placement: dict[str, Any], limit: str, cap: str
+) -> None:
+    """There is a cheaper pool that the list leaves out, of the other vendor too."""
+    prices = ((T4, "0.98"), (L4, "1.15"), (H100, "6.88"), (MI300X, "6.00"), (MI210, "3.00"))
+    there = [node(f"n{number}", gpu, 8, price=price) for number, (gpu, price) in enumerate(prices)]
+    assert changes(*there, placement={**placement, "maxPricePerHour": cap}) == [
+        ("spec.placement.maxPricePerHour", limit)
+    ]
 
 
 def test_four_faults_at_once_are_told_together() -> None:

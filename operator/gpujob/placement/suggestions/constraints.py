@@ -39,7 +39,7 @@ def more_vendors(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     if vendor not in demand.vendors:
         wider = demand.vendors | {vendor}
         changed = demand.but(vendors=wider)
-        yield proposed(costs.NAME_ALLOWED, "spec.placement.vendors", sorted(demand.vendors), sorted(wider), changed)
+        yield cut(costs.NAME_ALLOWED, "spec.placement.vendors", sorted(demand.vendors), sorted(wider), changed)
     elif demand.own_images and not any(own.backend.vendor is vendor for own in demand.own_images):
         yield from catalog_images(demand, candidate, fleet, catalog)
 
@@ -102,7 +102,7 @@ def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
     if called:
         before, fewer = list(demand.pools_denied), tuple(word for word in demand.pools_denied if word not in called)
         changed = demand.but(pools_denied=fewer)
-        yield proposed(costs.NAME_DENIED_NO_MORE, "spec.placement.pools.deny", before, list(fewer) or None, changed)
+        yield cut(costs.NAME_DENIED_NO_MORE, "spec.placement.pools.deny", before, list(fewer) or None, changed)
 
 
 def _listed_name(
@@ -113,13 +113,11 @@ def _listed_name(
         wider = (*allowed, name)
         changed = demand.but(**{f"{kind}_allowed": wider})
         cost = costs.NAME_ALLOWED - costs.CLOSER_DEVICE * (UNRELATED - apart)
-        yield proposed(cost, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
+        yield cut(cost, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
     if name in demand.ids_of(denied):
         fewer = tuple(word for word in denied if name not in demand.ids_of((word,)))
         changed = demand.but(**{f"{kind}_denied": fewer})
-        yield proposed(
-            costs.NAME_DENIED_NO_MORE, f"spec.placement.{kind}.deny", list(denied), list(fewer) or None, changed
-        )
+        yield cut(costs.NAME_DENIED_NO_MORE, f"spec.placement.{kind}.deny", list(denied), list(fewer) or None, changed)
 
 
 def more_capacity_types(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:

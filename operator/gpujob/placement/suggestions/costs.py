@@ -75,8 +75,9 @@ PRICE_LIMIT_DROPPED: Final = 0.95
 
 
 def of_a_cut(distance: float, limited: bool) -> float:
-    """The cost of a change without which a program may not run as it is: less memory, a feature or a version less.
+    """The cost of a change without which a program may not run as it is, or not where the user wants: less memory, a feature or a
+    version less, another vendor, accelerator or pool.
 
-    Of a job with a price limit it is more than that of any higher limit: a program that is cut does not run for less.
+    Of a job with a price limit it is more than that of any higher limit: the limit was for what the job asks otherwise.
     """
     return PRICE_AT_MOST + (1 - PRICE_AT_MOST) * distance if limited else distance
