@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from builders import ANY_IMAGES, H100, MI210, MI300X, Object, decision, demand, fleet, node
+from builders import ANY_IMAGES, H100, MI210, MI300X, Object, decision, demand, fleet, gpupool, node
 
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.why_not import WhyNot, why_not
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
 from gpujob.values.errors import BadInput
 
 CHEAP, DEAR = node("a", MI300X, price="2.10"), node("n", H100, price="2.50")
@@ -124,3 +126,21 @@ def test_what_is_in_the_way_of_a_busy_pool_is_what_it_says(objects: list[Object]
     asks = replace(demand(placement={"objective": "Cost"}), namespace="default")
     said = why_not(decide(asks, known, ANY_IMAGES), "h100-sxm-ondemand", known, ANY_IMAGES).change
     assert said.partition(";")[0] == sentence
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("provision", [{"maxNodes": 1}, {"maxNodes": 2}])
+def test_nodes_to_be_added_that_other_jobs_wait_for_are_in_the_way_too(jobs: int, provision: dict[str, int]) -> None:
+    """Pools that rank equally: the name decides, as it did for the first job."""
+    admin = {"accelerator": "H100-SXM", "price": {"perGPUHour": "2"}}
+    pools = [gpupool(name, {"pool": name}, provision={**provision, "gpusPerNode": 8}, **admin) for name in "abc"]
+    known = fleet(*pools, catalog=ANY_IMAGES)
+    taken = jobs * provision["maxNodes"]
+    waiting = [Waiting(f"{number}", "", demand(gpusPerNode=8)) for number in range(taken + 1)]
+    last = list(place_all(waiting, known, ANY_IMAGES))[-1].answer
+    assert last.pick.choice is not None
+    assert last.pick.choice.candidate.pool.name == "abc"[jobs]
+    for name in "abc"[:jobs]:
+        assert (
+            why_not(last.decision, name, last.fleet, ANY_IMAGES).change == "with all its GPUs free it would be chosen"
+        )

@@ -240,6 +240,9 @@ def _without(asked: _Asked, best: Candidate, ways: Sequence[_Way]) -> str | None
     for way in ways:
         if way.node is not None:
             pool = replace(pool, nodes=tuple(map(way.node, pool.nodes)))
+        if way.node is _freed and pool.growth is not None:
+            # No other pod waits for the nodes that can be added.
+            pool = replace(pool, growth=replace(pool.growth, count=pool.growth.addable, started=()))
     fleet = _with(asked.fleet, pool)
     if quotas:
         fleet = _without_quotas(fleet, asked.decision.demand.namespace, quotas)
