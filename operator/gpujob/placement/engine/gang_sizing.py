@@ -160,11 +160,14 @@ def _sizes(fleet: Fleet, nodes: int) -> _BySize:
     """
     if nodes > MOST_NODES:
         return _by_size((pool.name, pool.node_sizes(nodes), *pool.size[2:]) for pool in fleet.pools)
-    sizes = list(map(attrgetter("size"), fleet.pools))
-    kept = fleet.answers.get(_sizes)
-    if kept is None or kept[0] != sizes:
-        kept = fleet.answers[_sizes] = (sizes, _by_size(sizes))
-    known: _BySize = kept[1]
+    # Comparing all sizes takes a tenth of a decision, so a fleet that stays as it is remembers the result.
+    known: _BySize | None = fleet.__dict__.get("sizes")
+    if known is None:
+        sizes = list(map(attrgetter("size"), fleet.pools))
+        kept = fleet.answers.get(_sizes)
+        if kept is None or kept[0] != sizes:
+            kept = fleet.answers[_sizes] = (sizes, _by_size(sizes))
+        known = fleet.__dict__["sizes"] = kept[1]
     return known
 
 
