@@ -137,3 +137,24 @@ def test_where_no_node_can_be_added_only_the_taint_is_told() -> None:
         "the only pool, h100-sxm-ondemand, can never run it: its node has taint team=a:NoSchedule; tolerate it in a GPUPool "
         "(spec.tolerations) or remove it; no change of the job makes it fit"
     )
+
+
+HOSTS = gpupool("lab", {"pool": "lab"}, deviceMode="HostDevices", accelerator="H100-SXM")
+IN_LAB = [node(name, H100, labels={"pool": "lab"}) for name in "ab"]
+UNKNOWN = (
+    "the labels of namespace default decide here and are not known; a description of the cluster needs namespaces too"
+)
+
+
+@pytest.mark.parametrize(("objects", "spec", "said"), [
+    ([HOSTS, *IN_LAB], {"gpusPerNode": 1}, f"with spec.gpusPerNode 8 instead of 1 pool lab must be fixed first: {UNKNOWN}"),
+    ([HOSTS, *IN_LAB], {"gpusPerNode": 9}, f"with spec.gpusPerNode 8 instead of 9 pool lab must be fixed first: {UNKNOWN}"),
+    ([HOSTS, *IN_LAB], {"gpusPerNode": 8, "nodes": 3}, f"with spec.nodes 2 instead of 3 pool lab must be fixed first: {UNKNOWN}"),
+])  # fmt: skip
+def test_a_change_after_which_something_must_be_fixed_is_said_and_no_fix(
+    objects: list[Object], spec: dict[str, Any], said: str
+) -> None:
+    """Never both that a field is to be set and that no change was found."""
+    found = decided(*objects, **spec)
+    assert (found.verdict, found.fix, found.hopeless) == (Verdict.IMPOSSIBLE, None, said)
+    assert summary(found).endswith(f"; {said}")

@@ -53,7 +53,7 @@ from gpujob.placement.suggestions.requests import (
 from gpujob.placement.suggestions.spelling import meant_words
 from gpujob.placement.suggestions.wording import said
 from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import Outcome, Reason, Verdict
+from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Reason, Verdict
 
 HOPELESS: Final = "no change of the job makes it fit"
 """Used if the cluster keeps every job of the namespace off all pools."""
@@ -154,20 +154,30 @@ def _searched(
     none = _none(decision.demand, [pool for pool in fleet.pools if only in ("", pool.name)], fleet)
     candidates = candidates if only else one_of_each_kind(candidates)
     proposed = list(islice(_steps(start, candidates, decision.problems, fleet, catalog), PROPOSED))
-    steps, seen, grown = _distinct(proposed, ()), set[object](), ""
+    steps, seen, grown, unfixed = _distinct(proposed, ()), set[object](), "", ""
     for _ in range(MOST_CHANGES):
         for step in steps[:TRIED]:
-            helps, lacking = _helps(step, fleet, catalog)
+            helps, lacking, misconfigured = _helps(step, fleet, catalog)
             if helps:
                 return _cheapest(_best(step, steps[:TRIED], fleet, catalog), fleet, catalog)
             grown = grown or (f"{said(step.changes)} {lacking}" if lacking else "")
+            unfixed = unfixed or (_unfixed(step, fleet, catalog) if misconfigured else "")
         seen.update(_key(step) for step in steps)
         tried = _pursued(steps)
         proposed = list(islice((more for step in tried for more in _further(step, fleet, catalog)), PROPOSED))
         steps = _distinct(proposed, seen)
         if not steps and not grown:
-            return _hopeless(none, candidates, tried, fleet, catalog)
-    return f"{none} on the nodes that are there; {grown}" if grown else none
+            return unfixed or _hopeless(none, candidates, tried, fleet, catalog)
+    return f"{none} on the nodes that are there; {grown}" if grown else unfixed or none
+
+
+def _unfixed(step: _Step, fleet: Fleet, catalog: Catalog) -> str:
+    """What must be fixed first after the changes of a step; empty if nothing must."""
+    nearest = next(iter(_after(step, fleet, catalog).candidates), None)
+    if nearest is None or nearest.outcome is not Outcome.MISCONFIGURED:
+        return ""
+    why = next((finding.message for finding in nearest.reasons if finding.reason in FIXABLE_REASONS), "")
+    return f"{said(step.changes)} pool {nearest.pool.name} must be fixed first: {why}" if why else ""
 
 
 def _none(demand: Demand, pools: Iterable[Pool], fleet: Fleet) -> str:
@@ -272,19 +282,20 @@ def _key(step: _Step) -> object:
     return frozenset((change.field, str(change.after)) for change in step.changes), step.pool
 
 
-def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str]:
-    """Whether the job is placed then, or waits for devices that become free; else the nodes that a pool lacks, in words.
+def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str, bool]:
+    """Whether the job is placed then, or waits for devices that become free; else the nodes that a pool lacks, in words, and whether
+    something must be fixed first.
 
     A pool that may only grow does not count: no autoscaler is known to add its nodes. Nor do hosts that others may start.
     """
     verdict = choose(step.demand, fleet, catalog, only=step.pool or None).verdict
     if verdict is not Verdict.WAITING:
-        return verdict is Verdict.PLACED, ""
+        return verdict is Verdict.PLACED, "", verdict is Verdict.MISCONFIGURED
     busy = [each for each in _after(step, fleet, catalog).candidates if each.outcome is Outcome.BUSY]
     if not all(lacks_nodes(each) or waits_for_others(each) for each in busy):
-        return True, ""
+        return True, "", False
     lacking = ((each, finding) for each in busy for finding in each.reasons if finding.reason is Reason.MAY_GROW)
-    return False, next((f"pool {each.pool.name} {finding.message}" for each, finding in lacking), "")
+    return False, next((f"pool {each.pool.name} {finding.message}" for each, finding in lacking), ""), False
 
 
 def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) -> _Step:
