@@ -18,6 +18,7 @@ from gpujob.lifecycle.view import JobView, Made, Moment
 from gpujob.status.job import job_status
 from gpujob.status.job.events import event_of
 from gpujob.status.records.objects import Hint, JobRecord, PodState
+from gpujob.status.records.preflight import Check
 from gpujob.status.records.read_objects import read_child, read_job
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Annotation
@@ -89,7 +90,13 @@ def test_one_of_a_burst_gets_longer() -> None:
     found = look(2.0, child(), STARTS, made=made)
     assert (found.action, found.requeue_after) == (Nothing(), pytest.approx(3.0))
     assert told(look(4.9, child(), RUNS, made=made))["Running"] == "True"
-    assert told(look(5.0, child(), STARTS, made=made))["Placed"] == "True"
+    late = look(5.0, child(), STARTS, made=made)
+    assert (told(late)["Placed"], late.action.status["state"]) == ("True", "Starting")
+    # With a preflight, whose pods take longer, and where no pod is there yet, only that it is placed.
+    checks = replace(STARTS, check=Check(over=False))
+    assert look(5.0, child(), checks, made=made).action.status["state"] == "Placed"
+    assert look(5.0, child(), made=made).action.status["state"] == "Placed"
+    assert look(2.0, child(), STARTS).action.status["state"] == "Placed"
 
 
 @pytest.mark.parametrize(

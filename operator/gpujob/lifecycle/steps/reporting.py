@@ -94,12 +94,19 @@ def _patiently(evaluation: Evaluation, seen: Observation) -> Observation:
     if seen.reason is Reason.CHILD_SUSPENDED and known:
         evaluation.see(not_running=None)
         return seen
-    before = evaluation.sightings.not_running
-    since = before[1] if before is not None and before[0] is seen.state else now
+    before, starting = evaluation.sightings.not_running, timings.checking if seen.checking else timings.starting
+    since = before[1] if before is not None and before[0] is seen.state else _since(evaluation, starting)
     evaluation.see(not_running=(seen.state, since))
-    starting = timings.checking if seen.checking else timings.starting
     ripe = since + (starting if seen.state is State.STARTING else timings.pending)
     if ripe <= now or job.status.get("state") == State.STARTING:
         return seen
     evaluation.requeue(ripe - now)
     return Observation(State.PLACED, Reason.PLACED, seen.message)
+
+
+def _since(evaluation: Evaluation, starting: float) -> float:
+    """When pods in another state than before were first seen: now. Those of a burst that were not looked at until Placed was due have
+    waited since their child was created, so that one write says Placed and Starting.
+    """
+    now, made = evaluation.now.elapsed, evaluation.child and evaluation.unwritten(evaluation.child)
+    return made.since if made and now - made.since >= starting else now
