@@ -22,6 +22,7 @@ from gpujob.status.attempts.waits import timely
 from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.observe.child import observe
 from gpujob.status.records.objects import ChildRecord, PodState
+from gpujob.status.records.preflight import Check
 from gpujob.status.records.read_objects import read_child, read_job, read_pod_record
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Reason
@@ -156,13 +157,25 @@ def test_what_the_preflight_finds(word: str, blame: Blame) -> None:
     seen = pod()
     checked = observe(child(), [seen])
     reason = Reason(word)
-    from gpujob.status.records.preflight import Check
-
     check = Check(True, False, reason, "what it says")
     failed = replace(seen, check=check, started="", exit_code=None)
     observed = replace(checked, reason=reason, message="what it says", checked=check)
     found = failure_of(child(), [failed], observed)
-    assert (found.blame, found.node) == (blame, "n0" if blame is Blame.INFRASTRUCTURE else "")
+    assert (found.blame, found.reason) == (blame, reason)
+    assert found.node == ("n0" if blame is Blame.INFRASTRUCTURE else "")
+
+
+@pytest.mark.parametrize(
+    "said", ["CUDA error: uncorrectable ECC error encountered", "GPU is lost", "NVRM: Xid (PCI:0000:07:00): 95"]
+)
+def test_a_preflight_that_meets_a_broken_device_says_so_by_the_same_word(said: str) -> None:
+    check = Check(
+        True, False, Reason.DEVICE_UNUSABLE, f"GPU 0 does not compute: {said}; cordon the node and check the device"
+    )
+    failed = replace(pod(), check=check, started="", exit_code=None)
+    observed = replace(observe(child(), [failed]), reason=Reason.DEVICE_UNUSABLE, message=check.message, checked=check)
+    found = failure_of(child(), [failed], observed)
+    assert (found.blame, found.reason, found.nodes) == (Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, ("n0",))
 
 
 class Watch:

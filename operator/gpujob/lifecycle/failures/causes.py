@@ -17,6 +17,7 @@ from gpujob.lifecycle.failures.device_faults import DeviceFault
 from gpujob.lifecycle.failures.failure import Blame, Failure
 from gpujob.lifecycle.failures.order import First, exceeds_own_limit, fails_by_itself, is_late, lost_a_peer
 from gpujob.status.observe.child import EXITED, Observation, disruption_kept, without_cause
+from gpujob.status.records.device_words import broken_device
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import CapacityType, Reason
 
@@ -177,7 +178,8 @@ def _refused_by_preflight(of: Evidence) -> Iterator[Failure]:
     seen = of.seen
     if seen.checked is not None and seen.reason in PREFLIGHT and seen.reason is seen.checked.reason:
         node = next((pod.node for pod in of.pods if pod.check and pod.check.reason is seen.reason), "")
-        yield Failure(Blame.INFRASTRUCTURE, seen.reason, seen.message, node)
+        reason = Reason.DEVICE_FAULT if broken_device(seen.message) else seen.reason
+        yield Failure(Blame.INFRASTRUCTURE, reason, seen.message, node)
 
 
 def _not_together(of: Evidence) -> Iterator[Failure]:
@@ -292,7 +294,7 @@ CAUSES: Final = (
     ),
     Cause(
         "the preflight found a device that does not work, or another number of devices",
-        "`DeviceUnusable`, `DeviceCountMismatch`",
+        "`DeviceUnusable`, `DeviceCountMismatch`; `DeviceFault` where its words are of a broken device (below)",
         _refused_by_preflight,
     ),
     Cause("the pods of a gang did not find each other in time", "`RendezvousTimeout`", _not_together),
