@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from test_bounded_waits import ALONE, GANG, TIMINGS, Watch, pod
 
-from gpujob.lifecycle.actions import Finish, GiveBack, ReadRefusal, WriteStatus
+from gpujob.lifecycle.actions import Finish, GiveBack, Numbers, ReadRefusal, WriteStatus
+from gpujob.status.job import status_patch
 from gpujob.status.observe.child import observe, why_not_bound
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.status.records.read_objects import read_child
@@ -213,3 +214,26 @@ def test_the_events_of_a_pod() -> None:
     mount, later = said("FailedMount", "a"), said("FailedCreatePodSandBox", "b", "2026-01-01T12:01:00Z")
     assert unready_of([mount, later]) == unready_of([later, mount]) == "b"
     assert unready_of([said("FailedScheduling", "c"), said("Unhealthy", "d"), said("BackOff", "e")]) == ""
+
+
+@pytest.mark.parametrize("pods", [(unready(),), ()], ids=["unready", "missing"])
+def test_words_that_come_after_the_first_sentence_are_written(pods: tuple[PodState, ...]) -> None:
+    """A status of which only a sentence changed is not written otherwise."""
+    watch, words = Watch(), "exceeded quota: gpus, requested: pods=1."
+
+    def writes(second: float, said: str = "") -> bool:
+        action = watch.look(second, ALONE, *pods, refused=said).action
+        if not isinstance(action, WriteStatus):
+            return False
+        changes = status_patch.patch(watch.status, action.status, moved=action.numbers is Numbers.NEWS)
+        watch.status = dict(action.status) if changes else watch.status
+        return changes is not None
+
+    for second in (0.0, 6.0, 21.0, 21.5):
+        writes(second)
+    assert "kubectl describe" in str(watch.status) or "starts on node n0: ContainerCreating" in str(watch.status)
+    assert [writes(second) for second in (22.0, 23.0)] == [False, False]
+    assert writes(24.0, words)
+    assert "exceeded quota: gpus" in str(watch.status["conditions"])
+    assert not writes(25.0, words)
+    assert writes(26.0, "no Pods today")

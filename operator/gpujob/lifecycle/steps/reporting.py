@@ -20,8 +20,8 @@ from gpujob.status.attempts import progress
 from gpujob.status.job import job_status, telemetry
 from gpujob.status.observe.child import Observation, held_in_vain, waits_for_devices
 from gpujob.status.records.objects import ChildRecord
-from gpujob.values.untrusted import table
-from gpujob.values.vocabulary import Reason, State
+from gpujob.values.untrusted import table, tables
+from gpujob.values.vocabulary import ConditionType, Reason, State
 
 
 def report(
@@ -43,8 +43,16 @@ def report(
     status = with_stall(evaluation, status, stalled) if seen.state is State.RUNNING else status
     if not child.leaving and (limited := _limited(evaluation, child, status)) is not None:
         return limited
-    numbers = _numbers(evaluation, status) if seen.state is State.RUNNING else Numbers.SAME
-    return WriteStatus(status, numbers)
+    if seen.state is not State.RUNNING:
+        return WriteStatus(status, Numbers.NEWS if _has_words(evaluation, seen) else Numbers.SAME)
+    return WriteStatus(status, _numbers(evaluation, status))
+
+
+def _has_words(evaluation: Evaluation, seen: Observation) -> bool:
+    """Whether the words of events are known that the stored sentence lacks: a sentence alone is no reason to write."""
+    held = (c for c in tables(evaluation.job.status, "conditions") if c.get("type") == ConditionType.RUNNING)
+    words = evaluation.view.refused.removesuffix(".")
+    return bool(words) and words in seen.message and not any(words in str(c.get("message")) for c in held)
 
 
 def _is_reported_later(evaluation: Evaluation, child: ChildRecord, seen: Observation) -> bool:
