@@ -35,7 +35,7 @@ def test_what_the_chart_grants_is_what_the_operator_calls(
 ) -> None:
     make_the_rare_calls(hasty, api, fleet, team)
     if ("patch", "gpujob.dev", "gpujobprofiles") not in calls(audit):
-        teach_a_profile(fleet, team)
+        teach_a_profile(team)
     # The runner's ConfigMap goes a while after the last child that mounts it.
     with contextlib.suppress(TimeoutError):
         eventually(lambda: granted(api) <= calls(audit), 90, what="all rights used", every=0.5)
@@ -87,9 +87,8 @@ def make_the_rare_calls(operator: OperatorProcess, api: ApiServer, fleet: Fleet,
     operator.start().until_leading()
 
 
-def teach_a_profile(fleet: Fleet, team: Team) -> None:
-    """A job that measures for long enough to be worth remembering."""
-    fleet(l4=1)
+def teach_a_profile(team: Team) -> None:
+    """A job that measures for long enough to be worth remembering, on the node that is left."""
     reporter = Reporter()
     uid = team.submit("teaches", runs_for="25s", profile="taught", telemetry={"port": reporter.port})
     team.until("teaches", "Running")
