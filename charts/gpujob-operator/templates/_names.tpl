@@ -184,7 +184,10 @@ reporter_failures_total
 
 {{/* The text of the ConfigMap gpujob-site. */}}
 {{- define "gpujob-operator.site" -}}
-{{- dict "prices" .Values.prices "catalog" .Values.catalog "imageMirrors" .Values.imageMirrors "serviceAccounts" .Values.admission.allowedServiceAccounts "docsURL" .Values.docsURL | toYaml -}}
+{{- $site := dict "prices" .Values.prices "catalog" .Values.catalog "imageMirrors" .Values.imageMirrors "serviceAccounts" .Values.admission.allowedServiceAccounts -}}
+{{- /* A command line of before this value reads no section that it does not know. */}}
+{{- with .Values.docsURL }}{{- $_ := set $site "docsURL" . }}{{ end -}}
+{{- toYaml $site -}}
 {{- end }}
 
 {{/* Where `helm test` runs its job: a namespace whose GPUJobs the operator runs. */}}
