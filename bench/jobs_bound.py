@@ -137,7 +137,7 @@ class Bench:
         api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         eventually(lambda: api.find(f"{NAMESPACES}/{namespace}/serviceaccounts", "default"), 30, what="the account")
         team, log = Team(api, namespace), self.cluster.audit_log
-        audit = AuditLog(log, self.cluster.dir) if log else None
+        audit = AuditLog(log) if log else None
         mark = audit.now() if audit else 0
         bound = BoundPods(api, namespace)
         self.at_rest.append(self._rest())

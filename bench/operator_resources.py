@@ -43,7 +43,7 @@ class Bench:
         self.operator = OperatorProcess(cluster, self._api, kubeconfig, "bench")
         self._made = {WAITING: 0, FINISHED: 0}
         assert cluster.audit_log is not None, "this cluster has no audit log to read"
-        self._audit = AuditLog(cluster.audit_log, cluster.dir)
+        self._audit = AuditLog(cluster.audit_log)
 
     def until(self, jobs: int, kind: str) -> str:
         """Makes jobs of a kind until there are so many; a row of the table."""

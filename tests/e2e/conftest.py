@@ -49,7 +49,7 @@ def api(cluster: Cluster) -> Iterator[ApiServer]:
     server = ApiServer(cluster)
     yield server
     if cluster.audit_log is not None and cluster.audit_log.exists():
-        assert_granted(server, AuditLog(cluster.audit_log, cluster.dir))
+        assert_granted(server, AuditLog(cluster.audit_log))
     server.close()
 
 
