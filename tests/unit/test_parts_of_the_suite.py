@@ -36,6 +36,15 @@ def test_a_part_that_fails_is_named_and_the_others_run_to_their_end(tmp_path: Pa
     assert lines[-1].strip("= ") == "1 failed, 3 passed in 61.50s (0:01:01)"
 
 
+def test_what_python_compiles_is_kept_for_the_next_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (tmp_path / "module_of_the_test.py").write_text("")
+    text = "import sys\nimport module_of_the_test\ndef test_it(): assert not sys.dont_write_bytecode\n"
+    (outcome,) = run([part("keeps", tmp_path, text)])
+    assert outcome.status == 0
+    assert list(tmp_path.glob("__pycache__/module_of_the_test*.pyc"))
+
+
 @pytest.mark.parametrize("ahead", [True, False])
 def test_the_others_wait_for_a_part_that_is_ahead(tmp_path: Path, ahead: bool) -> None:
     done = tmp_path / "done"
