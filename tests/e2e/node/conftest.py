@@ -46,7 +46,7 @@ def api(cluster: Cluster) -> Iterator[ApiServer]:
 def resident(cluster: Cluster, api: ApiServer) -> Iterator[OperatorProcess]:
     """The process behind `operator`; not for tests."""
     kubeconfig = operator_kubeconfig(api, cluster.dir / "operator.kubeconfig")
-    process = OperatorProcess(cluster, api, kubeconfig, "main")
+    process = OperatorProcess(cluster, api, kubeconfig, "main").brisk()
     process.settings["GPUJOB_SCRAPE_SECONDS"] = "2"
     process.start_without_waiting_for_the_lease()
     yield process
