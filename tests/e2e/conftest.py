@@ -61,59 +61,64 @@ def audit(cluster: Cluster) -> AuditLog:
     return AuditLog(cluster.audit_log)
 
 
-Operators = Callable[[str], OperatorProcess]
+class Operators:
+    """Makes operator processes by name, not started."""
+
+    def __init__(self, cluster: Cluster, api: ApiServer) -> None:
+        self._cluster, self._api, self._made = cluster, api, list[OperatorProcess]()
+
+    def __call__(self, name: str) -> OperatorProcess:
+        kubeconfig = operator_kubeconfig(self._api, self._cluster.dir / f"operator-{name}.kubeconfig")
+        self._made.append(OperatorProcess(self._cluster, self._api, kubeconfig, name))
+        return self._made[-1]
+
+    def stop(self, but: OperatorProcess | None = None) -> None:
+        """Ends all, or all but one: also those that a test that failed left."""
+        for process in self._made:
+            if process is not but:
+                process.stop()
 
 
 @pytest.fixture(scope="session")
 def operators(cluster: Cluster, api: ApiServer) -> Iterator[Operators]:
-    """Makes operator processes by name, not started; all of them end with the session."""
-    made: list[OperatorProcess] = []
-
-    def make(name: str) -> OperatorProcess:
-        kubeconfig = operator_kubeconfig(api, cluster.dir / f"operator-{name}.kubeconfig")
-        made.append(OperatorProcess(cluster, api, kubeconfig, name))
-        return made[-1]
-
-    yield make
-    for process in made:
-        process.stop()
+    """All operators of the session; they end with it."""
+    made = Operators(cluster, api)
+    yield made
+    made.stop()
 
 
 class Leaders:
     """The operators that tests share. One of them leads, and goes on until a test needs another one or none."""
 
     def __init__(self, operators: Operators) -> None:
-        self._operators, self._made = operators, dict[str, OperatorProcess]()
+        self._operators, self._shared = operators, dict[str, OperatorProcess]()
 
     def lead(self, name: str) -> OperatorProcess:
-        """The operator of that name, leading."""
-        self.stop(but=name)
-        if name not in self._made:
-            self._made[name] = self._operators(name)
-        process = self._made[name]
+        """The operator of that name, leading; no other one runs."""
+        if name not in self._shared:
+            self._shared[name] = self._new(name)
+        process = self._shared[name]
+        self._operators.stop(but=process)
         if not process.alive:
             process.start_without_waiting_for_the_lease()
         return process
 
-    def stop(self, but: str = "") -> None:
-        """Ends all, or all but one."""
-        for name, process in self._made.items():
-            if name != but:
-                process.stop()
+    def stop(self) -> None:
+        """No operator runs."""
+        self._operators.stop()
 
-
-@pytest.fixture(scope="session")
-def leaders(operators: Operators) -> Leaders:
-    """What is behind `operator`, `hasty` and `attentive`; not for tests."""
-
-    def make(name: str) -> OperatorProcess:
-        process = operators(name)
+    def _new(self, name: str) -> OperatorProcess:
+        process = self._operators(name)
         if name == "main":
             return process.brisk()
         process.settings["GPUJOB_SCRAPE_SECONDS"] = "1"
         return process.in_haste() if name == "hasty-main" else process
 
-    return Leaders(make)
+
+@pytest.fixture(scope="session")
+def leaders(operators: Operators) -> Leaders:
+    """What is behind `operator`, `hasty` and `attentive`; not for tests."""
+    return Leaders(operators)
 
 
 def watched(process: OperatorProcess) -> Iterator[OperatorProcess]:

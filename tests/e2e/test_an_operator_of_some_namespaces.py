@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,28 +11,45 @@ import pytest
 from tests.e2e.api_server import NAMESPACES, ApiServer, AuditLog
 from tests.e2e.chart import set_values
 from tests.e2e.cluster import Cluster, eventually
-from tests.e2e.conftest import Fleet, Operators
+from tests.e2e.conftest import Fleet, Leaders, Operators
 from tests.e2e.operator_process import ACCOUNT, NAMESPACE, OperatorProcess
 from tests.e2e.team import Team, new_team
 
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture
-def other(api: ApiServer, team: Team) -> Iterator[Team]:
-    """A namespace that is not watched."""
-    with new_team(api, f"{team.namespace}-elsewhere") as one:
-        yield one
+@pytest.fixture(scope="module")
+def teams(api: ApiServer) -> Iterator[tuple[Team, Team]]:
+    """A namespace that is watched and one that is not, for all tests: a release of some namespaces costs ten seconds."""
+    name = f"some-{os.getpid()}"
+    with new_team(api, name) as watched, new_team(api, f"{name}-elsewhere") as other:
+        yield watched, other
 
 
 @pytest.fixture
+def team(teams: tuple[Team, Team], fleet: Fleet) -> Iterator[Team]:
+    """The watched one; emptied before the nodes go."""
+    yield teams[0]
+    teams[0].clear()
+
+
+@pytest.fixture
+def other(teams: tuple[Team, Team], fleet: Fleet) -> Iterator[Team]:
+    """The one that is not watched."""
+    yield teams[1]
+    teams[1].clear()
+
+
+@pytest.fixture(scope="module")
 def limited(
-    cluster: Cluster, no_operator: None, operators: Operators, team: Team, other: Team
+    cluster: Cluster, leaders: Leaders, operators: Operators, teams: tuple[Team, Team]
 ) -> Iterator[OperatorProcess]:
     """The operator of the team's namespace and of one that has no jobs."""
-    set_values(cluster, watchNamespaces=["gpujob-system", team.namespace])
+    leaders.stop()
+    watched = teams[0].namespace
+    set_values(cluster, watchNamespaces=["gpujob-system", watched])
     process = operators("limited")
-    process.settings["GPUJOB_WATCH_NAMESPACES"] = f"gpujob-system,{team.namespace}"
+    process.settings["GPUJOB_WATCH_NAMESPACES"] = f"gpujob-system,{watched}"
     process.start_without_waiting_for_the_lease()
     try:
         yield process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from tests.e2e.api_server import NAMESPACES, ApiServer, AuditLog
 from tests.e2e.chart import CHART, set_values
 from tests.e2e.cluster import Cluster, eventually
-from tests.e2e.conftest import Fleet, Operators
+from tests.e2e.conftest import Fleet, Leaders, Operators
 from tests.e2e.operator_process import NAMESPACE, ROOT, OperatorProcess, operator_kubeconfig
 from tests.e2e.team import Team, new_team
 
@@ -55,18 +56,66 @@ def install_second(cluster: Cluster, *values: str) -> subprocess.CompletedProces
     return helm(cluster, *words, *(f"--set={each}" for each in values))
 
 
+@pytest.fixture(scope="module")
+def teams(api: ApiServer) -> Iterator[tuple[Team, Team]]:
+    """The namespaces of the two releases, for all tests: a second release costs half a minute."""
+    name = f"two-{os.getpid()}"
+    with new_team(api, name) as first, new_team(api, f"{name}-second") as second:
+        yield first, second
+
+
 @pytest.fixture
-def other(api: ApiServer, team: Team) -> Iterator[Team]:
+def team(teams: tuple[Team, Team], fleet: Fleet) -> Iterator[Team]:
+    """The namespace of the first release; emptied before the nodes go."""
+    yield teams[0]
+    teams[0].clear()
+
+
+@pytest.fixture
+def other(teams: tuple[Team, Team], fleet: Fleet) -> Iterator[Team]:
     """The namespace of the second release."""
-    with new_team(api, f"{team.namespace}-second") as one:
-        yield one
+    yield teams[1]
+    teams[1].clear()
 
 
-@pytest.fixture
+def test_what_cannot_work_is_refused_with_the_remedy(cluster: Cluster, api: ApiServer, team: Team, other: Team) -> None:
+    off = [f"{name}={value}" for name, value in OFF.items()]
+
+    def refusal(*values: str) -> str:
+        done = install_second(cluster, *values)
+        assert done.returncode != 0
+        return done.stderr
+
+    try:
+        mine = f"watchNamespaces={{{other.namespace}}}"
+        two = "two operators may not write the same jobs; give both releases watchNamespaces that differ"
+        assert (
+            f"{FIRST} runs the GPUJobs of all namespaces, and this release those of {other.namespace}: {two}"
+            in refusal(mine, *off)
+        )
+        set_values(cluster, watchNamespaces=[team.namespace])
+        said = refusal(*off)
+        assert f"{FIRST} runs the GPUJobs of {team.namespace}, and this release those of all namespaces: {two}" in said
+        said = refusal(f"watchNamespaces={{{other.namespace},{team.namespace}}}", *off)
+        remedy = "take it out of watchNamespaces of one of the two releases"
+        assert f"{FIRST} runs the GPUJobs of namespace {team.namespace}: {remedy}" in said
+        every = ", ".join(f"{name}={value}" for name, value in OFF.items())
+        assert f"{FIRST} has objects that a cluster has once: set {every} for this release" in refusal(mine)
+        assert "set crds.enabled=false for this release" in refusal(mine, *off, "crds.enabled=true")
+    finally:
+        set_values(cluster, watchNamespaces=[])
+        api.kubectl("delete", "namespace", SECOND_NAMESPACE, "--ignore-not-found", "--timeout=120s")
+    # The first release is still upgraded as before.
+    assert api.get(f"{NAMESPACES}", NAMESPACE)["metadata"]["name"] == NAMESPACE
+
+
+@pytest.fixture(scope="module")
 def both(
-    cluster: Cluster, api: ApiServer, no_operator: None, operators: Operators, team: Team, other: Team
+    cluster: Cluster, api: ApiServer, leaders: Leaders, operators: Operators, teams: tuple[Team, Team]
 ) -> Iterator[tuple[OperatorProcess, OperatorProcess]]:
     """Both releases, each with an operator that leads in its own namespace."""
+    leaders.stop()
+    team, other = teams
     set_values(cluster, watchNamespaces=[team.namespace])
     words = [each.replace("{team-b}", f"{{{other.namespace}}}") for each in documented()]
     done = helm(cluster, *words, "--set=replicaCount=0")
@@ -171,34 +220,3 @@ def test_the_second_account_is_limited_like_the_first(
         lambda: f"the-operator-writes-children-only.{SECOND}.gpujob.dev" in refused(), 30, what="its policy in force"
     )
     assert "creates and deletes only what a GPUJob controls" in refused()
-
-
-def test_what_cannot_work_is_refused_with_the_remedy(cluster: Cluster, api: ApiServer, team: Team, other: Team) -> None:
-    off = [f"{name}={value}" for name, value in OFF.items()]
-
-    def refusal(*values: str) -> str:
-        done = install_second(cluster, *values)
-        assert done.returncode != 0
-        return done.stderr
-
-    try:
-        mine = f"watchNamespaces={{{other.namespace}}}"
-        two = "two operators may not write the same jobs; give both releases watchNamespaces that differ"
-        assert (
-            f"{FIRST} runs the GPUJobs of all namespaces, and this release those of {other.namespace}: {two}"
-            in refusal(mine, *off)
-        )
-        set_values(cluster, watchNamespaces=[team.namespace])
-        said = refusal(*off)
-        assert f"{FIRST} runs the GPUJobs of {team.namespace}, and this release those of all namespaces: {two}" in said
-        said = refusal(f"watchNamespaces={{{other.namespace},{team.namespace}}}", *off)
-        remedy = "take it out of watchNamespaces of one of the two releases"
-        assert f"{FIRST} runs the GPUJobs of namespace {team.namespace}: {remedy}" in said
-        every = ", ".join(f"{name}={value}" for name, value in OFF.items())
-        assert f"{FIRST} has objects that a cluster has once: set {every} for this release" in refusal(mine)
-        assert "set crds.enabled=false for this release" in refusal(mine, *off, "crds.enabled=true")
-    finally:
-        set_values(cluster, watchNamespaces=[])
-        api.kubectl("delete", "namespace", SECOND_NAMESPACE, "--ignore-not-found", "--timeout=120s")
-    # The first release is still upgraded as before.
-    assert api.get(f"{NAMESPACES}", NAMESPACE)["metadata"]["name"] == NAMESPACE
