@@ -20,6 +20,7 @@ from gpujob.lifecycle.failures.start_failures import start_failure
 from gpujob.lifecycle.limits import budget_of, nearest_limit, seconds_to_live
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
+from gpujob.lifecycle.view import Made
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.attempts.waits import write_time
 from gpujob.status.job.telemetry import Telemetry
@@ -142,6 +143,21 @@ def test_an_entry_of_an_attempt_at_its_limits() -> None:
     unseen = job(jobName="other")
     (bare,) = attempts.with_entry(unseen, ONE, {}, ("r", "", ""), at(5))["attempts"]
     assert not {"from", "cost", "blame", "message"} & bare.keys()
+
+
+def test_an_entry_lists_eight_nodes() -> None:
+    wide = replace(ONE, nodes=tuple(f"n{number}" for number in range(10)))
+    (entry,) = attempts.with_entry(job(), wide, {}, ("r", "", ""), at(5))["attempts"]
+    assert entry["nodes"] == [f"n{number}" for number in range(8)]
+
+
+@pytest.mark.parametrize(("left", "written_now"), [(1.0, False), (0.5, False), (0.0, True)])
+def test_a_child_that_may_soon_run_is_reported_after_its_delay(left: float, written_now: bool) -> None:
+    made = Made("c", 1, 0.0, ONE.hint)
+    pending = replace(RUNS, phase="Pending", running=False, started="")
+    found = look({"state": "Queued"}, ONE, pods=(pending,), made=made, second=TIMINGS.placed - left)
+    assert isinstance(found.action, WriteStatus) is written_now
+    assert written_now or found.requeue_after == left
 
 
 def test_the_newest_attempt_that_ran_stays_listed() -> None:
