@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -100,12 +101,24 @@ def test_nothing_is_checked_where_the_job_says_so(operator: OperatorProcess, fle
     assert (condition["status"], condition["reason"]) == ("Unknown", "PreflightDisabled")
 
 
+RUNNER = load_runner()
+SWAPS: dict[str, dict[str, Any]] = {
+    "other code": {"data": {"gpujob_runner-__init__.py": "import evil"}},
+    "a file more": {"data": {**RUNNER.data, "gpujob_runner-evil.py": "import os"}, "immutable": True},
+    "bytes more": {"data": RUNNER.data, "binaryData": {"gpujob_runner-evil.pyc": "AAAA"}, "immutable": True},
+    "nothing, and fixed": {"immutable": True},
+    "the code, to be changed later": {"data": RUNNER.data},
+}
+"""ConfigMaps of the runner's name that a user made before it."""
+
+
+@pytest.mark.parametrize("swap", SWAPS)
 def test_nothing_is_run_of_a_config_map_that_is_anothers(
-    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team
+    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team, swap: str
 ) -> None:
     fleet(l4=1)
-    name, path = load_runner().name, CONFIG_MAPS.format(team.namespace)
-    api.create(path, {"metadata": {"name": name}, "data": {"gpujob_runner-__init__.py": "import evil"}})
+    name, path = RUNNER.name, CONFIG_MAPS.format(team.namespace)
+    api.create(path, {"metadata": {"name": name}, **SWAPS[swap]})
     operator.may_fail_on = "careful"
     team.submit("careful", runs_for="1s")
     status = team.until("careful", "Misconfigured")
@@ -118,6 +131,7 @@ def test_nothing_is_run_of_a_config_map_that_is_anothers(
     assert "jobName" not in status
     api.delete(path, name)
     team.until("careful", "Succeeded")
+    assert api.get(path, name)["data"] == RUNNER.data
 
 
 def test_the_runner_goes_when_no_child_needs_it(

@@ -1,4 +1,4 @@
-"""Replies of programs and pods that lie, on a real API server: what they say reaches no placement and no status.
+"""Labels of nodes, replies of programs and pods that lie, on a real API server: what they say reaches no placement and no status.
 
 Manifests of GPUJobs that ask for more are in tests/contract/attacks.yaml; a ConfigMap in the place of the runner's is in
 test_a_preflight_before_the_program, a Job in the place of a child in test_children_belong_to_their_job.
@@ -12,14 +12,87 @@ from typing import Any, Final
 
 import pytest
 
-from tests.e2e.api_server import PODS, ApiServer
-from tests.e2e.cluster import eventually, remains
-from tests.e2e.conftest import Fleet, Operators
+from tests.e2e.api_server import GPUPOOLS, NODES, PODS, ApiServer
+from tests.e2e.cluster import eventually, pretended_nodes, remains
+from tests.e2e.conftest import MADE_BY, Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.reporter import Reporter, reach
 from tests.e2e.team import Team
 
 pytestmark = pytest.mark.e2e
+
+NVIDIA: Final = "nvidia.com"
+PRICE: Final = "gpujob.dev/price-per-gpu-hour"
+
+LIES: Final[dict[str, tuple[dict[str, str], str]]] = {
+    "less memory than the model has": ({f"{NVIDIA}/gpu.memory": "16384"}, ""),
+    "no known model and no memory": ({f"{NVIDIA}/gpu.product": "NVIDIA-H900-8TB", f"{NVIDIA}/gpu.memory": ""}, "DeviceUnknown"),
+    "another architecture": ({f"{NVIDIA}/gpu.family": "turing", f"{NVIDIA}/gpu.compute.major": "7"}, "LabelsContradict"),
+    "fewer devices than are offered": ({f"{NVIDIA}/gpu.count": "2"}, "LabelsContradict"),
+    "shared devices": ({f"{NVIDIA}/gpu.sharing-strategy": "time-slicing", f"{NVIDIA}/gpu.replicas": "4"}, ""),
+    "a product that is shared": ({f"{NVIDIA}/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED"}, ""),
+    "slices under the name of whole devices": (
+        {f"{NVIDIA}/mig.strategy": "single", f"{NVIDIA}/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"}, ""),
+    "another model for the cloud": ({"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}, ""),
+    "a driver of twenty years ago": (
+        {f"{NVIDIA}/cuda.driver.major": "1", f"{NVIDIA}/cuda.driver-version.major": "1",
+         f"{NVIDIA}/cuda.driver-version.full": "1.0"}, ""),
+}  # fmt: skip
+"""Labels of a node that is an H100 otherwise and costs a cent, and the problem of its GPUPool; empty: a job that asks for whole devices
+of 30G passes it by without one."""
+PRICES: Final = ("-1", "NaN", "1e309", "0.01; free", "٣", "0x1", "1_000")
+"""Annotations of nodes that are invalid prices."""
+
+
+def hostile(team: Team, number: int, labels: dict[str, str], price: str) -> dict[str, Any]:
+    """A node with 8 H100 and a pool of its own, whose labels say something else too."""
+    (node,) = pretended_nodes({"h100": 1})
+    name = f"{team.namespace}-hostile-{number}"
+    node["metadata"]["name"] = name
+    own = {"kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": f"hostile-{number}", MADE_BY: "hostile"}
+    held = {**node["metadata"]["labels"], **own, **labels}
+    node["metadata"]["labels"] = {key: value for key, value in held.items() if value}
+    node["metadata"]["annotations"][PRICE] = price
+    return node
+
+
+@pytest.fixture
+def hostile_nodes(api: ApiServer, team: Team) -> Iterator[dict[str, str]]:
+    """A node for each lie, and one for each invalid price; their instance types by the lie."""
+    nodes = [hostile(team, number, labels, "0.01") for number, (labels, _) in enumerate(LIES.values())]
+    nodes += [hostile(team, len(LIES) + number, {}, price) for number, price in enumerate(PRICES)]
+    for node in nodes:
+        api.create(NODES, node)
+    yield {lie: f"hostile-{number}" for number, lie in enumerate((*LIES, *PRICES))}
+    team.clear()
+    api.delete(f"{NODES}?labelSelector={MADE_BY}=hostile")
+
+
+def test_labels_that_lie_bring_no_job_to_their_node(
+    operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team, hostile_nodes: dict[str, str]
+) -> None:
+    (good,) = fleet(a100=1)
+
+    def pools() -> dict[str, dict[str, Any]]:
+        statuses = [each.get("status", {}) for each in api.items(GPUPOOLS)]
+        found = {status.get("instanceType", ""): status for status in statuses}
+        return found if set(hostile_nodes.values()) <= found.keys() else {}
+
+    told = eventually(pools, 90, what="a GPUPool of each node")
+    for lie, (_, problem) in LIES.items():
+        if problem:
+            assert told[hostile_nodes[lie]].get("problem") == problem, lie
+    for price in PRICES:
+        assert told[hostile_nodes[price]].get("priceSource") != f"node annotation {PRICE}", price
+    # No price of a list is as low as a cent: only a node that lies would be chosen by it.
+    placement = {"maxPricePerHour": "1.00"}
+    for number in range(2):
+        team.submit(f"cheap-{number}", gpusPerNode=4, gpuMemory="30G", placement=placement)
+        state = team.until(f"cheap-{number}", "Queued", "Impossible", "Misconfigured", "Placed", "Starting", "Running")
+        assert state.get("jobName") is None, state.get("placement")
+    accelerators = {"accelerators": {"allow": ["H100-SXM", "A100-80GB"]}, "maxPricePerHour": "15.00"}
+    team.submit("fair", gpusPerNode=4, gpuMemory="30G", placement=accelerators)
+    assert team.until("fair", "Running")["placement"]["nodeNames"] == [good]
 
 
 @pytest.fixture
