@@ -399,6 +399,8 @@ class BetweenAttempts:
         """Plays it, and deletes the job where one pod of the second attempt runs."""
         uid = self.team.job(name)["metadata"]["uid"]
         self.team.change(name, suspend=True)
+        # The last write of a suspension is the plan; a job that is resumed before it goes without.
+        self._until(lambda: bool(self.team.status(name).get("candidates")), f"the plan of {name}")
         self._until(lambda: self.team.state(name) == "Suspended" and not self.team.pods(uid), f"{name} Suspended")
         self.team.change(name, suspend=False)
         self._until(lambda: self.team.state(name) == "Running", f"{name} Running again")
