@@ -173,7 +173,9 @@ def test_a_secret_volume_that_is_missing_is_said_with_the_words_of_the_pods_even
     operator: OperatorProcess, team: Trainers
 ) -> None:
     volumes = [{"name": "token", "secret": {"secretName": "nobodys"}}]
-    team.run("lacks", "python3", "-c", "pass", volumes=volumes, resources={"cpu": "100m", "memory": "128Mi"})
+    mounts = [{"name": "token", "mountPath": "/token"}]
+    asked = {"cpu": "100m", "memory": "128Mi"}
+    team.run("lacks", "python3", "-c", "pass", volumes=volumes, volumeMounts=mounts, resources=asked)
     words = 'MountVolume.SetUp failed for volume "token" : secret "nobodys" not found'
     eventually(lambda: words in str(team.condition("lacks", "Running").get("message")), 60, what="the kubelet's words")
     assert team.state("lacks") == "Starting"
