@@ -272,7 +272,7 @@ def reasons_of(pool: str, decision: Decision) -> set[Reason]:
 def test_what_is_said_to_make_a_pool_win_makes_it_win(objects: list[Object], spec: Object) -> None:
     document, fleet = manifest(**spec), fleet_from(objects, ANY_IMAGES)
     decision = decided(document, objects, ANY_IMAGES)
-    for pool in fleet.pools:
+    for pool in fleet.whole_pools:
         said = why_not(decision, pool.name, fleet, ANY_IMAGES)
         changed = copy.deepcopy(document)
         if said.fix is not None:
