@@ -121,6 +121,10 @@ class ApiServer:
                 self._connection.request(method, path, payload, {"Content-Type": kind})
                 answer = self._connection.getresponse()
                 content = answer.read()
+                if answer.status == 429 and not last:
+                    # An API server that starts, or has too much to do: every client asks again, kubectl too.
+                    time.sleep(float(answer.headers.get("Retry-After", "1")))
+                    continue
                 break
             except (http.client.HTTPException, OSError):
                 # An idle connection was closed meanwhile; a request that did not arrive is repeated once.

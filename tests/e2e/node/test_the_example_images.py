@@ -131,7 +131,8 @@ def test_a_requirement_that_would_replace_torch_ends_the_build(
 
 
 def test_a_base_of_the_other_stack_ends_the_build(bases: dict[str, str], project: Path) -> None:
-    with pytest.raises(ClusterError, match=r"AssertionError: 2\.12\.0\+rocm7\.14\.1"):
+    # buildah names the step; what the step itself prints last is sometimes lost on a busy machine.
+    with pytest.raises(ClusterError, match=r"assert torch\.version\.cuda and not torch\.version\.hip"):
         built("cuda", bases["rocm"], project)
-    with pytest.raises(ClusterError, match=r"AssertionError: 2\.14\.1\+cu130"):
+    with pytest.raises(ClusterError, match=r"assert torch\.version\.hip"):
         built("rocm", bases["cuda"], project)
