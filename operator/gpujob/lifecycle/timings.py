@@ -28,7 +28,7 @@ class Timings:
     refused: float = 15.0
     """Pods are missing this long before the events of their Job are read, which then are read again after twice as long."""
     refused_reads: int = 4
-    """How often that is, for each child: a list of events is dear for the API server. No time."""
+    """How often that is, for each child: a list of events costs the API server much. No time."""
     unbound: float = 300.0
     """Pods hold the GPUs of nodes to which the scheduler does not bind them. An admin's setting."""
     unbound_gang: float = 60.0

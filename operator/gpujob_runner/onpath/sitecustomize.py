@@ -51,10 +51,10 @@ def _put_image_right() -> None:
     _give_back_image_path(str(note.get("PYTHONPATH") or ""))
 
 
-def _give_back_image_path(told: str) -> None:
+def _give_back_image_path(noted: str) -> None:
     """Puts the folders of the image's own PYTHONPATH, which the pod's variable hides, behind those of the pod's."""
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    missing = [entry for entry in told.split(os.pathsep) if entry and entry not in named]
+    missing = [entry for entry in noted.split(os.pathsep) if entry and entry not in named]
     if not missing:
         return
     place = 1 + max([i for i, entry in enumerate(sys.path) if entry in named] or [-1])

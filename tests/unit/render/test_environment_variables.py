@@ -139,7 +139,7 @@ MEETING = {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_MASTER_PORT", "NODE_RANK"}
     [{}, {"nodes": 1, "gpusPerNode": 1}, {"shapes": [{}, {"accelerator": "MI300X", "nodes": 1}]},
      {"model": {"parameters": "1B"}, "gpusPerNode": 1}],
 )  # fmt: skip
-def test_one_process_on_one_gpu_has_nobody_to_meet(spec: dict[str, Any]) -> None:
+def test_one_process_on_one_gpu_needs_no_rendezvous(spec: dict[str, Any]) -> None:
     found = variables(job_of(**spec), choice_of(H100, "n"))
     assert not MEETING & found.keys()
     # a process group of one, which PyTorch has no default address for

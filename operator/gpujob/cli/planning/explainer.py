@@ -134,9 +134,9 @@ def explain_job(
 
 def _reasons(status: Mapping[str, Any]) -> list[str]:
     """The reasons of what an explanation shows of a status."""
-    told = [ConditionType.PLACED, ConditionType.STALLED]
-    told += [ConditionType.RUNNING] if status.get("state") in TOLD_BY_PODS else []
-    found = [each.get("reason") for each in tables(status, "conditions") if each.get("type") in told]
+    shown = [ConditionType.PLACED, ConditionType.STALLED]
+    shown += [ConditionType.RUNNING] if status.get("state") in TOLD_BY_PODS else []
+    found = [each.get("reason") for each in tables(status, "conditions") if each.get("type") in shown]
     return [str(reason) for reason in (*found, *(entry.get("reason") for entry in attempts_of(status))) if reason]
 
 

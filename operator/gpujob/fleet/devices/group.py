@@ -170,13 +170,13 @@ def _group(node: Node, items: LabelItems, origin: Origin, resource: str, catalog
 
 def _in_change(facts: DeviceFacts, node: Node) -> DeviceFacts:
     """The facts without those that an agent is changing; a node whose cards are being divided has unknown devices until then."""
-    told = maintenance.changing(node, facts.vendor)
-    if not told or facts.problem is not None:
+    changing = maintenance.changing(node, facts.vendor)
+    if not changing or facts.problem is not None:
         return facts
-    if Fact.DRIVER in told:
+    if Fact.DRIVER in changing:
         facts = replace(facts, driver=None)
-    if Fact.PARTS in told:
-        problem = Finding(Reason.NOT_READY, "node {}: {}", (node.name, told[Fact.PARTS]))
+    if Fact.PARTS in changing:
+        problem = Finding(Reason.NOT_READY, "node {}: {}", (node.name, changing[Fact.PARTS]))
         # At most whole cards come of it.
         most = facts.accelerator.usable_bytes if facts.accelerator else None
         facts = replace(facts, memory=most, problem=problem)

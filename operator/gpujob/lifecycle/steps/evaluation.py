@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,7 +30,7 @@ class Evaluation:
         self.child = self._as_made(current_child(self.job, view.children))
         self.all_pods = pods_of(self.child, view.pods) if self.child else []
         """The child's pods, with those that a suspension that is over has ended, or still ends."""
-        self.pods = [pod for pod in self.all_pods if self.child and not ended_by_suspension(self.child, pod)]
+        self.pods = self._without_suspended(self.all_pods)
         """The child's pods."""
         self._observed: tuple[ChildRecord, Observation] | None = None
 
@@ -44,18 +45,19 @@ class Evaluation:
     @property
     def ending(self) -> int:
         """How many pods of before the child's resumption have not ended: the Job controller makes no others until then."""
-        return sum(pod.phase not in TERMINAL for pod in self.all_pods) - sum(
-            pod.phase not in TERMINAL for pod in self.pods
-        )
+        return sum(pod.phase not in TERMINAL for pod in self.all_pods if pod not in self.pods)
+
+    def _without_suspended(self, pods: Iterable[PodState]) -> list[PodState]:
+        """The pods without those that a suspension has ended."""
+        return [pod for pod in pods if self.child and not ended_by_suspension(self.child, pod)]
 
     @property
     def known_pods(self) -> list[PodState]:
         """The child's pods, and those that are gone as they were last, sorted by name: for a Job that has ended."""
         there = {pod.name for pod in self.all_pods}
         departed = pods_of(self.child, self.view.departed) if self.child else []
-        gone = [pod for pod in departed if pod.name not in there]
-        counted = [*self.pods, *(pod for pod in gone if self.child and not ended_by_suspension(self.child, pod))]
-        return sorted(counted, key=lambda pod: pod.name)
+        gone = self._without_suspended(pod for pod in departed if pod.name not in there)
+        return sorted((*self.pods, *gone), key=lambda pod: pod.name)
 
     def unwritten(self, child: ChildRecord) -> Made | None:
         """What this process made the child of, while no status names it."""

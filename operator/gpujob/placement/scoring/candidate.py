@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -143,10 +144,15 @@ class Decision:
 
 def best_per_pool(decision: Decision) -> tuple[Candidate, ...]:
     """The first candidate of each pool, in the order of the ranking: what a table or a status can show."""
-    best: dict[str, Candidate] = {}
-    for candidate in decision.candidates:
-        best.setdefault(candidate.pool.name, candidate)
-    return tuple(best.values())
+    return tuple(first_of_each_pool(decision.candidates).values())
+
+
+def first_of_each_pool(candidates: Iterable[Candidate]) -> dict[str, Candidate]:
+    """The first candidate of each pool by the pool's name, in the order of the candidates."""
+    first: dict[str, Candidate] = {}
+    for candidate in candidates:
+        first.setdefault(candidate.pool.name, candidate)
+    return first
 
 
 def lacks_nodes(candidate: Candidate) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpujob.placement.scoring.candidate import Candidate
+from gpujob.placement.scoring.candidate import Candidate, first_of_each_pool
 from gpujob.placement.scoring.score import ORDER
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Outcome, Reason
@@ -45,9 +45,7 @@ def without_needless(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """The candidates without those of pools that join others and of which some of these, joined or alone, have as good an outcome.
     Of those that lack nothing but nodes, the pool with the most is kept. The first candidate is always kept.
     """
-    best: dict[str, Candidate] = {}
-    for candidate in candidates:
-        best.setdefault(candidate.pool.name, candidate)
+    best = first_of_each_pool(candidates)
     parts = {name: frozenset(first for first, *_ in each.pool.joins) or {name} for name, each in best.items()}
     needless = set[str]()
     for name, each in best.items():
