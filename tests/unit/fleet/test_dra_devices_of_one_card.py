@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import Object, decision, device_class, fleet, node, pool_of, resource_claim, resource_slice
+from builders import (
+    MI300X,
+    Object,
+    decision,
+    device_class,
+    fleet,
+    node,
+    placings,
+    pool_of,
+    resource_claim,
+    resource_slice,
+)
 
 from gpujob.fleet.dra.resource_slices import read_slice
 from gpujob.fleet.pools.fleet import Fleet
@@ -117,3 +128,66 @@ def test_where_no_labeller_runs_slices_name_what_a_device_plugin_offers() -> Non
     own = h100(allowMultipleAllocations=False)
     pool = pool_of(fleet(plugged, resource_slice("n", NVIDIA, own), NVIDIA_CLASS), "n")
     assert (pool.accelerator_id, pool.problem, pool.total) == ("H100-SXM", None, 1)
+
+
+def mig(card: int, part: int) -> Object:
+    """Half an A100, of a card that its driver does not offer whole."""
+    said = {"type": "mig", "productName": "NVIDIA A100 SXM4 80GB", "profile": "3g.40gb", "parentUUID": f"GPU-{card}"}
+    return {
+        "name": f"gpu-{card}-mig-{part}",
+        "memory": "40192Mi",
+        "cudaComputeCapability": {"version": "8.0.0"},
+        **said,
+    }
+
+
+def a100(card: int) -> Object:
+    said = {"type": "gpu", "productName": "NVIDIA A100 SXM4 80GB", "uuid": f"GPU-{card}"}
+    return {"name": f"gpu-{card}", "memory": "81920Mi", "cudaComputeCapability": {"version": "8.0.0"}, **said}
+
+
+def uncounted(card: int, mode: str) -> list[Object]:
+    """A card's parts as AMD's driver v0.1 offers them: without counters."""
+    return [{**cut(card, mode, part), "consumesCounters": []} for part in range(MODES[mode])]
+
+
+HALF_SLICED = resource_slice("n", NVIDIA, mig(0, 0), mig(0, 1), a100(1))
+HALF_CUT = resource_slice("n", AMD, *uncounted(0, "spx_nps1"), *uncounted(1, "spx_nps1"), *uncounted(2, "cpx_nps4"))
+ANY_NVIDIA = device_class(NVIDIA, f"device.driver == '{NVIDIA}'")
+PARTS = {"placement": {"devices": ["Partition"]}}
+
+
+@pytest.mark.parametrize(
+    ("objects", "spec", "gibibytes"),
+    [
+        ([node("n"), HALF_SLICED, ANY_NVIDIA], {}, 460),
+        ([node("n"), HALF_SLICED, ANY_NVIDIA], PARTS, 230),
+        ([node("n"), HALF_CUT, AMD_CLASS], {"gpusPerNode": 2}, 614),
+        ([node("n"), HALF_CUT, AMD_CLASS], PARTS, 38),
+        # All views of a card use one part of the node: two cards, whichever way they are cut.
+        ([node("n"), cards(2), AMD_CLASS], {}, 460),
+        ([node("n"), cards(2), resource_slice("n", NVIDIA, a100(0), a100(1)), AMD_CLASS, ANY_NVIDIA],
+         {"placement": {"vendors": ["NVIDIA"]}}, 230),
+        # A device plugin's devices beside those of a driver.
+        ([node("n", MI300X, 3), resource_slice("n", NVIDIA, a100(0)), ANY_NVIDIA], {"placement": {"vendors": ["NVIDIA"]}}, 230),
+        ([node("n", MI300X, 3), resource_slice("n", NVIDIA, a100(0)), ANY_NVIDIA], {"placement": {"vendors": ["AMD"]}}, 230),
+    ],
+)  # fmt: skip
+def test_devices_of_a_node_share_its_memory_with_those_of_other_kinds(
+    objects: list[Object], spec: dict[str, Any], gibibytes: int
+) -> None:
+    found = decision(*objects, **spec)
+    assert found.choice is not None, found.verdict
+    assert found.choice.needs.memory == gibibytes * 2**30
+
+
+def test_a_job_leaves_the_slices_of_its_node_their_part() -> None:
+    first, second, third = placings([{}, PARTS, PARTS], node("n"), HALF_SLICED, ANY_NVIDIA)
+    assert [each.choice and each.choice.needs.memory // 2**30 for each in (first, second, third)] == [460, 230, 230]
+
+
+@pytest.mark.parametrize(("mode", "held"), [("cpx_nps4", 0), ("cpx_nps4", 5), ("dpx_nps2", 0), ("dpx_nps2", 1)])
+def test_the_number_of_devices_of_one_card_contradicts_no_label(mode: str, held: int) -> None:
+    offered = uncounted(0, mode)[held:]
+    pool = pool_of(fleet(node("n", price="2"), resource_slice("n", AMD, *offered), AMD_CLASS), "n")
+    assert (pool.portion.profile, pool.total, pool.doubts) == (mode, len(offered), ())

@@ -16,7 +16,7 @@ from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.devices.card_views import is_taken_otherwise, without_cut_cards
-from gpujob.fleet.devices.group import DeviceGroup
+from gpujob.fleet.devices.group import DeviceGroup, beside_others
 from gpujob.fleet.devices.shared_counters import on_common_cards
 from gpujob.fleet.devices.slice_labels import labels_of, labels_of_others, mode_of, resource_of
 from gpujob.fleet.dra.claim_request import DeviceRequest, request_for
@@ -74,7 +74,8 @@ def with_slices(
     for vendor, found in by_vendor.items():
         if vendor not in plugged:
             new += on_common_cards(list(zip(_apart(found), devices[vendor], strict=True)), inventory)
-    return (*(group for group in kept if group is not None), *new)
+    every = [*(group for group in kept if group is not None), *new]
+    return tuple(beside_others(every)) if by_vendor else tuple(every)
 
 
 def _offers(devices: Sequence[SliceDevice], inventory: Inventory) -> list[_Offer]:
@@ -169,7 +170,8 @@ def _facts(node: Node, offer: _Offer, instance_type: str, catalog: Catalog) -> D
 
     def read(labels: Labels) -> DeviceFacts:
         known = {**labels_of_others(node.labels, vendor), **labels}
-        told = replace(node, labels=known, devices={resource: len(offer.devices)}, capacity={})
+        # Each device says itself what it is, so their number proves nothing.
+        told = replace(node, labels=known, devices={}, capacity={})
         facts: DeviceFacts = reader.read(told, resource, instance_type, catalog)
         return facts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -98,8 +99,7 @@ def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
     offered = sorted({**node.capacity, **node.devices})
     groups = [_group(node, items, origin, resource, catalog) for resource in offered if not _former(node, resource)]
     groups = [_with_silicon(group, groups, catalog) for group in groups]
-    if len(groups) > 1:
-        groups = [replace(group, beside=_beside(group, groups)) for group in groups]
+    groups = beside_others(groups)
     vendors = {group.facts.vendor for group in groups}
     return (*groups, *_without_plugin(node, items, origin, catalog, vendors))
 
@@ -226,16 +226,25 @@ def _with_silicon(group: DeviceGroup, groups: Sequence[DeviceGroup], catalog: Ca
     return replace(group, silicon=silicon, facts=replace(group.facts, doubts=(*group.facts.doubts, doubt)))
 
 
+def beside_others(groups: Sequence[DeviceGroup]) -> list[DeviceGroup]:
+    """The groups of one node, each with what its other devices are of devices like its own: all share the node's CPU and memory."""
+    return [replace(group, beside=_beside(group, groups)) for group in groups] if len(groups) > 1 else list(groups)
+
+
 def _beside(group: DeviceGroup, groups: Sequence[DeviceGroup]) -> int:
-    """The node's other usable devices, converted to this group's: seven slices of one card count as one card."""
+    """The node's other usable devices, converted to this group's: seven slices of one card count as one card, and cards that
+    several resources offer count once.
+    """
     mine = group.facts.share or (1, 1)
-    count = 0
+    counts: dict[object, int] = defaultdict(int)
     for other in groups:
         if other is group or other.facts.problem or (group.silicon and group.silicon.holds(other.resource)):
             continue
         numerator, denominator = other.facts.share or mine
-        count += -(-(other.total or 0) * numerator * mine[1] // (denominator * mine[0]))
-    return count
+        count = -(-(other.total or 0) * numerator * mine[1] // (denominator * mine[0]))
+        cards = other.silicon.shares if other.silicon else other.resource
+        counts[cards] = max(counts[cards], count)
+    return sum(counts.values())
 
 
 def _without_plugin(
