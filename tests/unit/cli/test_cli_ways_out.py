@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import MI300X, Object, node
+from builders import MI300X, Object, device_class, gpupool, node, resource_claim, resource_slice
 from builders import pod as bound_pod
 from cli_room import Command, manifest
 
@@ -219,3 +219,99 @@ def test_the_sentence_of_json_and_status_names_the_first_of_them_and_the_table_h
     assert said not in table
     assert table.count("nodes: 1 fits") == 1
     assert "now " not in json.loads(planned(objects, manifest(gpusPerNode=16), "-o", "json"))["message"]
+
+
+DRIVER = "gpu.nvidia.com"
+DRIVER_CLASS = device_class(DRIVER, f"device.driver == '{DRIVER}'")
+
+
+def h100(card: int) -> Object:
+    said = {"type": "gpu", "productName": "NVIDIA H100 80GB HBM3", "uuid": f"GPU-{card}"}
+    return {"name": f"gpu-{card}", "memory": "81559Mi", "cudaComputeCapability": {"version": "9.0.0"}, **said}
+
+
+def mig(card: int) -> Object:
+    """A slice of a card that shares the card's counters, and the card itself."""
+    said = {**h100(card), "name": f"gpu-{card}-mig", "type": "mig", "profile": "3g.40gb", "memory": "40448Mi"}
+    return {**said, "parentUUID": said.pop("uuid")} | {"consumesCounters": _counters(card, "40Gi")}
+
+
+def _counters(card: int, memory: str) -> list[Object]:
+    return [{"counterSet": f"gpu-{card}", "counters": {"memory": {"value": memory}}}]
+
+
+def claim(name: str, *devices: str, by: str = "", of: str = "", **more: Any) -> Object:
+    """A claim of namespace team, reserved for a pod of this name, which has this uid."""
+    found = resource_claim(name, DRIVER, "n0", *devices, **more)
+    found["metadata"] |= {"namespace": "team"}
+    if by:
+        found["status"]["reservedFor"] = [{"resource": "pods", "name": by, "uid": of or f"uid-of-{by}"}]
+    return found
+
+
+def of_a_driver(*more: Object, sliced: bool = False) -> list[Object]:
+    devices = [h100(card) for card in range(3)]
+    offered = resource_slice("n0", DRIVER, *devices)
+    if sliced:
+        cards = [{**each, "consumesCounters": _counters(card, "80Gi")} for card, each in enumerate(devices)]
+        offered = resource_slice("n0", DRIVER, *cards, *map(mig, range(3)))
+        offered["spec"]["sharedCounters"] = [
+            {"name": f"gpu-{card}", "counters": {"memory": {"value": "80Gi"}}} for card in range(3)
+        ]
+    return [node("n0", price="2"), offered, DRIVER_CLASS, *more]
+
+
+@pytest.mark.parametrize(
+    ("objects", "said"),
+    [
+        # A pod that the description does not have.
+        (of_a_driver(claim("c", "gpu-0", "gpu-1", by="trainer-0")),
+         ["pod team/trainer-0 holds 2 GPUs on n0; its end is unknown"]),
+        # A pod of a GPUJob that says how far it is, and one of nobody.
+        (of_a_driver(claim("c", "gpu-0", by="train-0"), claim("d", "gpu-1", by="shell"), running("train", percent=62),
+                     pod("train-0", "n0", 0, "train"), pod("shell", "n0", 0)),
+         ["pod team/shell holds 1 GPU on n0; its end is unknown",
+          "job team/train holds 1 GPU on n0, 62 % done; it does not report its end"]),
+        # An allocation that no pod uses.
+        (of_a_driver(claim("c", "gpu-0", "gpu-2")), ["ResourceClaim team/c holds 2 GPUs on n0; no pod uses it"]),
+        # A slice keeps its card from whole jobs.
+        (of_a_driver(claim("c", "gpu-0-mig", by="small"), claim("d", "gpu-1-mig", by="tiny"), sliced=True),
+         ["pod team/small holds 1 GPU on n0; its end is unknown", "pod team/tiny holds 1 GPU on n0; its end is unknown"]),
+        # Claims on devices of another node, and without an allocation, hold nothing here.
+        (of_a_driver(claim("c", "gpu-0", "gpu-1", by="trainer-0"), claim("e", by="waits"),
+                     resource_claim("f", DRIVER, "n9", "gpu-0")),
+         ["pod team/trainer-0 holds 2 GPUs on n0; its end is unknown"]),
+    ],
+)  # fmt: skip
+def test_claims_say_who_holds_a_driver_s_devices(planned: Any, objects: list[Object], said: list[str]) -> None:
+    told = held(planned(objects, manifest(gpusPerNode=2)))
+    assert [line for line in told if line.startswith("Held by:")] == [f"Held by: {each}" for each in said]
+
+
+def test_a_claim_for_the_name_of_a_resource_is_counted_with_its_pod(planned: Any) -> None:
+    by_name = device_class(DRIVER, f"device.driver == '{DRIVER}'", "nvidia.com/gpu")
+    user = bound_pod("user", "n0", {"nvidia.com/gpu": 2})
+    user["metadata"] |= {"namespace": "team"}
+    own = claim("c", "gpu-0", "gpu-1", by="user", extended=True)
+    objects = [each for each in of_a_driver(user, own) if each is not DRIVER_CLASS]
+    assert held(planned([*objects, by_name], manifest(gpusPerNode=2)))[0] == (
+        "Held by: pod team/user holds 2 GPUs on n0; its end is unknown"
+    )
+
+
+def test_a_pod_with_the_host_s_device_files_holds_the_devices_of_its_node(planned: Any) -> None:
+    bare = node("n0", labels={"rack": "lab"}, price="2")
+    lab = gpupool("lab", {"rack": "lab"}, accelerator="MI300X", deviceMode="HostDevices", gpusPerNode=8)
+    user = bound_pod("user", "n0")
+    user["spec"]["volumes"] = [{"name": "kfd", "hostPath": {"path": "/dev/kfd"}}]
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    told = planned([bare, lab, user, space], manifest(gpusPerNode=8))
+    assert held(told) == ["Held by: pod default/user holds 8 GPUs on n0; its end is unknown"]
+
+
+def test_a_slice_of_a_device_plugin_keeps_its_card_too(planned: Any) -> None:
+    both = {"amd.com/gpu": "1", "amd.com/cpx_nps4": "8"}
+    cut = node("n0", MI300X, 1, devices=both, price="2")
+    small = bound_pod("small", "n0", {"amd.com/cpx_nps4": 3})
+    told = held(planned([cut, small], manifest()))
+    assert told[0] == "Held by: pod default/small holds 3 GPUs on n0; its end is unknown"

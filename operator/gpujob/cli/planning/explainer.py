@@ -117,7 +117,7 @@ def explain_job(
         else best_losers(decision, OTHERS, fleet, known)
     )
     status = table(raw, "status")
-    held = Holdings(objects, documents, now, str(uid or "")) if now is not None else None
+    held = Holdings(objects, documents, now, known, str(uid or "")) if now is not None else None
     unreserved = cycle.unreserved.get(own.uid, "") if decision.verdict is Verdict.WAITING else ""
     return Explanation(
         plan=with_holders(Plan(job, decision, others, fleet.pools, unreserved=unreserved), (), held),

@@ -7,20 +7,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpujob.cli.planning.claimed_devices import claimed_devices
 from gpujob.status.attempts.waits import read_time
 from gpujob.values.finding import counted, listed
 from gpujob.values.untrusted import one_line, table, whole_number
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 if TYPE_CHECKING:
+    from gpujob.catalog.catalog import Catalog
+    from gpujob.fleet.kubernetes.objects import Pod
+    from gpujob.fleet.pools.pool import Pool
     from gpujob.fleet.sources.cluster_file import ClusterObjects
     from gpujob.placement.scoring.candidate import Decision
     from gpujob.schedule.queue import Placing
 
-_Key = tuple[str, str, str]
-"""Namespace, uid of the GPUJob (empty for other pods), name of the pod (empty for those of a GPUJob)."""
+
+class _Key(NamedTuple):
+    """What holds GPUs: a GPUJob by its uid, else a pod or a claim by its name."""
+
+    namespace: str
+    job_uid: str = ""
+    name: str = ""
+    kind: str = "Pod"
+
 
 MOST: Final = 5
 """Holders that are listed by name."""
@@ -31,7 +42,7 @@ class Holder:
     """A GPUJob or a pod with GPUs that a job waits for."""
 
     kind: str
-    """GPUJob or Pod; Plan for a job that the same plan places first."""
+    """GPUJob, Pod or ResourceClaim; Plan for a job that the same plan places first."""
     namespace: str
     name: str
     gpus: int
@@ -50,6 +61,8 @@ class Holder:
             return f"job {name} of this plan takes {holds}"
         if self.kind == "Pod":
             return f"pod {name} holds {holds}; its end is unknown"
+        if self.kind == "ResourceClaim":
+            return f"ResourceClaim {name} holds {holds}; no pod uses it"
         done = f", {self.percent} % done" if self.percent is not None else ""
         if self.ends is None:
             return f"job {name} holds {holds}{done}; it does not report its end"
@@ -63,9 +76,12 @@ class Holder:
 class Holdings:
     """The GPUs that pods of a cluster hold, and the statuses of the GPUJobs that they belong to."""
 
-    def __init__(self, objects: ClusterObjects, documents: Iterable[Any], now: datetime, own: str = "") -> None:
+    def __init__(
+        self, objects: ClusterObjects, documents: Iterable[Any], now: datetime, catalog: Catalog, own: str = ""
+    ) -> None:
         """`now` is when they were read, `own` the uid of a job whose pods do not count."""
         self.now, self._objects, self._documents, self._own = now, objects, documents, own
+        self._catalog = catalog
 
     def of(self, decision: Decision, before: Iterable[Placing] = ()) -> tuple[Holder, ...]:
         """Who holds what a Waiting decision waits for, those with the nearest end first, then those with more GPUs.
@@ -78,27 +94,39 @@ class Holdings:
         by_quota = bool(nearest.reasons) and nearest.reasons[0].reason is Reason.QUOTA_EXCEEDED
         nodes = None if by_quota else {node.name for node in nearest.pool.nodes}
         namespace = decision.demand.namespace if by_quota else None
-        found = [*_placed(before, nodes, namespace), *self._pods(nearest.pool.resource, nodes, namespace)]
+        found = [*_placed(before, nodes, namespace), *self._pods(nearest.pool, nodes, namespace)]
         return tuple(sorted(found, key=_order))
 
-    def _pods(self, resource: str, nodes: set[str] | None, namespace: str | None) -> Iterator[Holder]:
-        held, coming = (defaultdict[_Key, list[tuple[str, int]]](list) for _ in range(2))
-        for pod in self._objects.pods:
-            if not pod.terminal:
-                key = (pod.namespace, pod.job_uid, "" if pod.job_uid else pod.name)
-                held[key].append((pod.node, pod.devices.get(resource, 0)))
-        for reservation in self._objects.reservations:
-            key = (reservation.namespace, reservation.job_uid, "")
-            if reservation.resource == resource and key not in held:
-                coming[key].append((reservation.node, reservation.gpus))
-        held |= coming
-        jobs = self._jobs() if any(uid for _, uid, _ in held) else {}
-        for (where, uid, name), taken in held.items():
+    def _pods(self, pool: Pool, nodes: set[str] | None, namespace: str | None) -> Iterator[Holder]:
+        held = self._held(pool, nodes)
+        jobs = self._jobs() if any(key.job_uid for key in held) else {}
+        for key, taken in held.items():
+            where, uid, name, kind = key
             counted_in = [(node, gpus) for node, gpus in taken if gpus > 0 and (nodes is None or node in nodes)]
             if counted_in and namespace in (None, where) and not (uid and uid == self._own):
                 on = tuple(sorted({node for node, _ in counted_in if node}))
                 gpus = sum(gpus for _, gpus in counted_in)
-                yield _of_job(jobs.get(uid), where, uid, gpus, on) if uid else Holder("Pod", where, name, gpus, on)
+                yield _of_job(jobs.get(uid), where, uid, gpus, on) if uid else Holder(kind, where, name, gpus, on)
+
+    def _held(self, pool: Pool, nodes: set[str] | None) -> dict[_Key, list[tuple[str, int]]]:
+        """What pods, claims and reservations have of a pool's devices or of their cards, by node."""
+        held, coming = (defaultdict[_Key, list[tuple[str, int]]](list) for _ in range(2))
+        views = {node.name: [name for name, _ in node.silicon.shares] for node in pool.nodes if node.silicon}
+        most = {node.name: node.total for node in pool.nodes} if pool.host_devices else {}
+        for pod in self._objects.pods:
+            if not pod.terminal:
+                gpus = sum(pod.devices.get(name, 0) for name in views.get(pod.node, (pool.resource,)))
+                # A pod that mounts the host's device files holds all of the node.
+                held[_of_pod(pod)].append((pod.node, min(gpus, most.get(pod.node) or gpus)))
+        for claim in claimed_devices(self._objects, pool.resource, nodes, self._catalog):
+            kind = "Pod" if claim.reserved else "ResourceClaim"
+            key = _of_pod(claim.pod) if claim.pod else _Key(claim.namespace, "", claim.name, kind)
+            held[key].append((claim.node, claim.devices))
+        for reservation in self._objects.reservations:
+            key = _Key(reservation.namespace, reservation.job_uid)
+            if reservation.resource == pool.resource and key not in held:
+                coming[key].append((reservation.node, reservation.gpus))
+        return held | coming
 
     def _jobs(self) -> dict[str, Mapping[str, Any]]:
         from gpujob.fleet.sources.cluster_file import objects_in
@@ -127,6 +155,11 @@ def document(holder: Holder) -> dict[str, Any]:
         "percent": holder.percent,
         "estimatedEnd": f"{holder.ends:%Y-%m-%dT%H:%M:%SZ}" if holder.ends else None,
     }
+
+
+def _of_pod(pod: Pod) -> _Key:
+    """The key of a pod: its GPUJob's, if it has one."""
+    return _Key(pod.namespace, pod.job_uid) if pod.job_uid else _Key(pod.namespace, "", pod.name)
 
 
 def _of_job(raw: Mapping[str, Any] | None, namespace: str, uid: str, gpus: int, nodes: tuple[str, ...]) -> Holder:

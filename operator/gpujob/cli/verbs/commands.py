@@ -320,7 +320,7 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], Catalog]:
     def rivals(asked: Sequence[Waiting]) -> Sequence[Waiting]:
         return rivals_in(documents, asked, fleet, profiles, now)
 
-    held = Holdings(objects, documents, now)
+    held = Holdings(objects, documents, now, known)
     existing = object_quota.gpujobs_in(documents)
     plans = planner.plan_jobs(jobs, fleet, known, profiles, arriving, rivals, held, existing)
     return plans, fleet.runtime_classes, known

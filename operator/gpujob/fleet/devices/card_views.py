@@ -41,6 +41,16 @@ def is_taken_otherwise(device: SliceDevice, held: Collection[SliceDevice]) -> bo
     )
 
 
+def takes_from(other: SliceDevice, device: SliceDevice) -> bool:
+    """Whether an allocation of `other` leaves less of `device`: it is the same one, or another view of its card."""
+    same_pool = other.key[:2] == device.key[:2]
+    return (
+        other.key == device.key
+        or (same_pool and _has_common_counters(other, device))
+        or is_taken_otherwise(device, (other,))
+    )
+
+
 def _is_slice_of(device: SliceDevice, other: SliceDevice) -> bool:
     return device.type in PARTS and other.type not in PARTS and _is_part_of(device, other)
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.fleet.devices.card_views import is_taken_otherwise, without_cut_cards
+from gpujob.fleet.devices.card_views import is_taken_otherwise, takes_from, without_cut_cards
 from gpujob.fleet.devices.group import DeviceGroup, beside_others
-from gpujob.fleet.devices.shared_counters import on_common_cards
+from gpujob.fleet.devices.shared_counters import Offered, on_common_cards
 from gpujob.fleet.devices.slice_labels import labels_of, labels_of_others, mode_of, resource_of
 from gpujob.fleet.dra.claim_request import DeviceRequest, request_for
 from gpujob.fleet.dra.inventory import Inventory
-from gpujob.fleet.dra.resource_slices import SliceDevice
+from gpujob.fleet.dra.resource_slices import Key, SliceDevice
 from gpujob.fleet.kubernetes.objects import Labels, Node, vendor_of
 from gpujob.fleet.labels.cloud import origin_of
 from gpujob.fleet.labels.facts import GIB, DeviceFacts, named
@@ -63,19 +63,44 @@ def with_slices(
     node: Node, groups: tuple[DeviceGroup, ...], inventory: Inventory, catalog: Catalog
 ) -> tuple[DeviceGroup, ...]:
     """A node's groups with the devices that DRA drivers offer on it."""
-    by_vendor: dict[Vendor, list[DeviceGroup]] = defaultdict(list)
-    devices: dict[Vendor, list[Sequence[SliceDevice]]] = defaultdict(list)
-    for offer in _offers(without_cut_cards(inventory.devices(node.name)), inventory):
-        by_vendor[offer.vendor].append(_group(node, offer, inventory, catalog))
-        devices[offer.vendor].append(offer.devices)
-    kept = [_beside_slices(group, by_vendor) for group in groups]
+    offered = _offered(node, inventory, catalog)
+    kept = [_beside_slices(group, offered) for group in groups]
     plugged = {group.facts.vendor for group in kept if group is not None and not group.lacks_plugin}
-    new: list[DeviceGroup] = []
-    for vendor, found in by_vendor.items():
-        if vendor not in plugged:
-            new += on_common_cards(list(zip(_apart(found), devices[vendor], strict=True)), inventory)
+    new = [
+        group
+        for vendor, found in offered.items()
+        if vendor not in plugged
+        for group in on_common_cards(found, inventory)
+    ]
     every = [*(group for group in kept if group is not None), *new]
-    return tuple(beside_others(every)) if by_vendor else tuple(every)
+    return tuple(beside_others(every)) if offered else tuple(every)
+
+
+def taken_from(node: Node, resource: str, inventory: Inventory, catalog: Catalog) -> frozenset[Key]:
+    """The devices of drivers whose allocation leaves a node less of a resource: its own, and other views of their cards."""
+    offered = [each for found in _offered(node, inventory, catalog).values() for each in found]
+    # What a device plugin offers and a driver too is any of the vendor's devices.
+    vendor = vendor_of(resource) if resource in node.capacity or resource in node.devices else None
+    own = [
+        device
+        for group, devices in offered
+        if group.resource == resource or group.facts.vendor is vendor
+        for device in devices
+    ]
+    return frozenset(
+        other.key for other in inventory.devices(node.name) if any(takes_from(other, device) for device in own)
+    )
+
+
+def _offered(node: Node, inventory: Inventory, catalog: Catalog) -> dict[Vendor, list[Offered]]:
+    """What drivers offer on a node by vendor, as groups with unique names and in the driver's terms."""
+    found: dict[Vendor, list[Offered]] = defaultdict(list)
+    for offer in _offers(without_cut_cards(inventory.devices(node.name)), inventory):
+        found[offer.vendor].append((_group(node, offer, inventory, catalog), offer.devices))
+    return {
+        vendor: list(zip(_apart([group for group, _ in pairs]), [devices for _, devices in pairs], strict=True))
+        for vendor, pairs in found.items()
+    }
 
 
 def _offers(devices: Sequence[SliceDevice], inventory: Inventory) -> list[_Offer]:
@@ -114,9 +139,9 @@ def _model(group: DeviceGroup, number: int) -> str:
     return re.sub(r"[^a-z0-9]+", "-", accelerator.id.lower()) if accelerator else f"unknown{number}"
 
 
-def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[DeviceGroup]]) -> DeviceGroup | None:
+def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[Offered]]) -> DeviceGroup | None:
     """The devices of a device plugin on a node with slices too: the same devices, of which claims may hold some."""
-    same = offered.get(group.facts.vendor)
+    same = [other for other, _ in offered.get(group.facts.vendor, ())]
     if not same:
         return group
     if group.lacks_plugin or not (group.healthy or group.node.capacity.get(group.resource)):
