@@ -315,3 +315,29 @@ def test_a_slice_of_a_device_plugin_keeps_its_card_too(planned: Any) -> None:
     small = bound_pod("small", "n0", {"amd.com/cpx_nps4": 3})
     told = held(planned([cut, small], manifest()))
     assert told[0] == "Held by: pod default/small holds 3 GPUs on n0; its end is unknown"
+
+
+@pytest.mark.parametrize(
+    ("resource", "told"),
+    [
+        ("pods", ["Held by: pod default/mine holds 6 GPUs on n0; its end is unknown"]),
+        ("requests.cpu", ["Held by: pod default/mine holds 6 GPUs on n0; its end is unknown"]),
+        # No end of a pod gives these back.
+        ("count/jobs.batch", []),
+        ("services", []),
+    ],
+)
+def test_pods_hold_a_quota_of_what_pods_use(planned: Any, resource: str, told: list[str]) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
+    quota |= {"status": {"hard": {resource: "200"}, "used": {resource: "200"}}}
+    objects = two_nodes(quota, pod("mine", "n0", 6, namespace="default"))
+    assert [line for line in held(planned(objects, manifest(nodes=2))) if line.startswith("Held")] == told
+
+
+def test_pods_on_nodes_that_the_job_cannot_take_hold_nothing_that_it_waits_for(planned: Any) -> None:
+    nodes = [node("n0", MI300X, price="2", cordoned=True), node("n1", MI300X, price="2", ready=False)]
+    nodes += [node("n2", MI300X, price="2"), node("n3", MI300X, price="2", allocatable={"memory": "8Gi"})]
+    users = [pod(f"p{number}", f"n{number}", 8) for number in range(4)]
+    told = held(planned([*nodes, *users], manifest(resources={"memory": "100Gi"})))
+    assert told == ["Held by: pod team/p2 holds 8 GPUs on n2; its end is unknown"]
+    assert held(planned([*nodes[:2], *users], manifest())) == []

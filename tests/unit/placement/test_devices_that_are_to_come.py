@@ -33,8 +33,8 @@ def test_a_job_waits_for_the_devices_of_a_new_node_by_its_name() -> None:
     assert found.verdict is Verdict.WAITING
     assert summary.reason(found) is Reason.WAITING_FOR_DEVICES
     assert summary.summary(found) == (
-        "fits pool h100-sxm-ondemand, which is busy: node n came at 2026-11-28T11:50:00Z and offers no GPUs yet; they are "
-        "waited for until 2026-11-28T12:05:00Z"
+        "fits pool h100-sxm-ondemand, which has no usable node now: node n came at 2026-11-28T11:50:00Z and offers no GPUs yet; "
+        "they are waited for until 2026-11-28T12:05:00Z"
     )
 
 

@@ -298,6 +298,10 @@ def test_room_for_the_image_is_two_and_a_half_times_its_size() -> None:
     assert said(room(small, image=25 * GI)) == [
         "DiskTooSmall: needs 82.5Gi of disk for image and job, the largest node has 60Gi"
     ]
+    large, gang = node("m", MI300X), {"nodes": 2, "gpusPerNode": 8}
+    assert said(room(small, large, image=25 * GI, **gang)) == [
+        "DiskTooSmall: needs 82.5Gi of disk for image and job, 1 of 2 nodes have that"
+    ]
     assert chosen(room(small, image=16 * GI)) == ["n"]
     assert chosen(room(small)) == ["n"]
 

@@ -10,6 +10,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpujob.cli.planning.claimed_devices import claimed_devices
+from gpujob.fleet.policy.resource_quota import is_used_by_pods
+from gpujob.placement.capacity.node_fit import able_nodes
 from gpujob.status.attempts.waits import read_time
 from gpujob.values.finding import counted, listed
 from gpujob.values.untrusted import one_line, table, whole_number
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from gpujob.fleet.kubernetes.objects import Pod
     from gpujob.fleet.pools.pool import Pool
     from gpujob.fleet.sources.cluster_file import ClusterObjects
+    from gpujob.placement.request.demand import Demand
     from gpujob.placement.scoring.candidate import Decision
     from gpujob.schedule.queue import Placing
 
@@ -91,9 +94,11 @@ class Holdings:
         nearest = decision.candidates[0] if decision.candidates else None
         if decision.verdict is not Verdict.WAITING or nearest is None or nearest.outcome is not Outcome.BUSY:
             return ()
-        by_quota = bool(nearest.reasons) and nearest.reasons[0].reason is Reason.QUOTA_EXCEEDED
-        nodes = None if by_quota else {node.name for node in nearest.pool.nodes}
-        namespace = decision.demand.namespace if by_quota else None
+        quota = next((each for each in nearest.reasons[:1] if each.reason is Reason.QUOTA_EXCEEDED), None)
+        if quota is not None and not is_used_by_pods(str(quota.numbers[1])):
+            return ()
+        nodes = None if quota else _usable(decision.demand.only(nearest.gang), nearest.pool)
+        namespace = decision.demand.namespace if quota else None
         found = [*_placed(before, nodes, namespace), *self._pods(nearest.pool, nodes, namespace)]
         return tuple(sorted(found, key=_order))
 
@@ -155,6 +160,11 @@ def document(holder: Holder) -> dict[str, Any]:
         "percent": holder.percent,
         "estimatedEnd": f"{holder.ends:%Y-%m-%dT%H:%M:%SZ}" if holder.ends else None,
     }
+
+
+def _usable(demand: Demand, pool: Pool) -> set[str]:
+    """The nodes of a pool whose GPUs a job can take when they are free."""
+    return {each.name for each in able_nodes(demand, pool) if each.unready is None and not demand.excludes(each.name)}
 
 
 def _of_pod(pod: Pod) -> _Key:

@@ -18,7 +18,7 @@ from gpujob.schedule.waiting import Waiting
 from gpujob.values.finding import Dollars
 from gpujob.values.quantity import format_dollars
 from gpujob.values.untrusted import table
-from gpujob.values.vocabulary import Verdict
+from gpujob.values.vocabulary import Outcome, Verdict
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -194,14 +194,14 @@ def _why_not(answer: WhyNot) -> dict[str, Any]:
 def why_not_sentences(plan: Plan, *, whole: bool = False) -> list[tuple[str, str]]:
     """Pools and sentences below the table: why not each other pool.
 
-    With `whole` false, without the reasons that the table has.
+    With `whole` false, without the reasons that the table has; a sentence about what must be fixed names it.
     """
     best = {} if whole else {each.pool.name: each.reasons[:1] for each in best_per_pool(plan.decision)}
     return [(each.pool.name, _sentence(each, best.get(each.pool.name, ()))) for each in plan.others]
 
 
 def _sentence(answer: WhyNot, told: Sequence[Finding]) -> str:
-    known = {each.message for each in told}
+    known = {each.message for each in told} if answer.outcome is not Outcome.MISCONFIGURED else set()
     reasons = "; ".join(each.message for each in answer.reasons if each.message not in known)
     return f"{reasons}; {answer.change}" if reasons else answer.change
 

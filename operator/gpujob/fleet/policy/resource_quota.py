@@ -179,6 +179,12 @@ def of_default_class(quotas: Iterable[Quota], claims: Claims, pods: int) -> Find
     return None
 
 
+def is_used_by_pods(name: str) -> bool:
+    """Whether pods use a resource of a quota while they run; volumes and other objects may outlive them."""
+    of_volumes = name.endswith(("requests.storage", "persistentvolumeclaims"))
+    return not of_volumes and name != "services" and (name == "count/pods" or not name.startswith("count/"))
+
+
 def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int], pod: PodTraits) -> Quotas:
     """The quotas after a reservation for a gang of such pods of this namespace."""
     if namespace not in quotas:

@@ -16,7 +16,7 @@ from gpujob.fleet.pools.reserve import as_if_first
 from gpujob.placement.capacity.node_filters import asked_of, disk_needed, largest_image, rejections
 from gpujob.placement.capacity.pod_resources import node_needs, smallest
 from gpujob.placement.capacity.queue_position import has_nothing_else, queued_behind
-from gpujob.placement.capacity.shortage import kept_out_by_class, why_busy, why_never
+from gpujob.placement.capacity.shortage import why_busy, why_never, why_never_some
 from gpujob.placement.capacity.topology import domain_of, has_links, in_one_place, largest_place
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
@@ -51,7 +51,8 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
     if len(able) >= demand.nodes:
         # Free devices that no pod can use are reported beside those that the job waits for.
         why = _behind(demand, pool, image_size) if pool.ahead else why_busy(demand, pool, able, len(chosen))
-        return NodeFit(busy=(*why, *kept_out_by_class(pool, pool.nodes)))
+        some = sum(not node.coming for node in able) < len(pool.nodes)
+        return NodeFit(busy=(*why, *(why_never_some(demand, pool, image_size) if some else ())))
     late = _did_not_come(demand, pool)
     if late:
         return NodeFit(busy=(late,))

@@ -37,6 +37,26 @@ def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_siz
         yield _pool_too_small(demand, pool)
     yield from _tainted(pool, nodes)
     yield from scattered
+    yield from _unable(demand, pool, nodes, reasons, image_size)
+
+
+def why_never_some(demand: Demand, pool: Pool, image_size: int | None) -> Iterator[Finding]:
+    """Why some nodes of a pool can never run a pod of the job, whatever is free there; without those with too few GPUs."""
+    reasons = [rejections(demand, pool, node, image_size) for node in pool.nodes]
+    if any(reasons):
+        yield from _tainted(pool, pool.nodes)
+        yield from kept_out_by_class(pool, pool.nodes)
+        yield from _unable(demand, pool, pool.nodes, reasons, image_size)
+
+
+def _unable(
+    demand: Demand,
+    pool: Pool,
+    nodes: tuple[PoolNode, ...],
+    reasons: Sequence[Sequence[Reason]],
+    image_size: int | None,
+) -> Iterator[Finding]:
+    """What nodes lack beside GPUs, by the reasons of each."""
     if any(Reason.NODE_TOO_SMALL in r for r in reasons):
         yield from _nodes_too_small(demand, pool, nodes)
     if any(Reason.ZONE_CONFLICT in r for r in reasons):
@@ -45,9 +65,15 @@ def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_siz
         yield Finding(Reason.ZONE_CONFLICT, sentence, (listed(demand.ties), left or "none", len(nodes)))
     yield from _without_image_mounts(nodes, [Reason.IMAGE_VOLUME_UNSUPPORTED in r for r in reasons])
     if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
-        most = Size(max(node.allocatable.storage or 0 for node in nodes))
-        sentence = "needs {} of disk for image and job, the largest node has {}"
-        yield Finding(Reason.DISK_TOO_SMALL, sentence, (Need(disk_needed(demand, image_size)), most))
+        enough, needs = sum(Reason.DISK_TOO_SMALL not in r for r in reasons), Need(disk_needed(demand, image_size))
+        if enough:
+            sentence = "needs {} of disk for image and job, {} of {} nodes have that"
+            yield Finding(Reason.DISK_TOO_SMALL, sentence, (needs, enough, _all(nodes)))
+        else:
+            sentence = "needs {} of disk for image and job, the largest node has {}"
+            yield Finding(
+                Reason.DISK_TOO_SMALL, sentence, (needs, Size(max(node.allocatable.storage or 0 for node in nodes)))
+            )
 
 
 def _without_image_mounts(nodes: Sequence[PoolNode], refused: Sequence[bool]) -> Iterator[Finding]:
@@ -162,7 +188,7 @@ def _added(more: int, pool: Pool) -> str:
 
 
 def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
-    """The resource that too few nodes have; if each one alone is on enough nodes, all at once."""
+    """The resource that too few nodes have; if each one alone is on enough nodes, those that some lack, all at once."""
     asked, whole = asked_of(demand) + pool.overhead, [node.allocatable + pool.overhead for node in nodes]
     whence = partial(_whence, demand, pool, asked_of(demand))
     parts = [
@@ -185,14 +211,15 @@ def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> I
             numbers = (show(amount), name, whence(name), demand.nodes, enough, _all(nodes))
             yield Finding(Reason.NODE_TOO_SMALL, sentence, numbers)
     if not short:
-        every = listed(f"{show(amount)} {name}{whence(name)}" for name, show, amount, _ in parts if amount)
-        both = sum(each.covers(asked) for each in whole)
+        lacking = [part for part in parts if part[2] and min(part[3]) < part[2]]
+        every = listed(f"{show(amount)} {name}{whence(name)}" for name, show, amount, _ in lacking)
+        enough = sum(each.covers(asked) for each in whole)
         on = f"each of {demand.nodes} nodes" if demand.nodes > 1 else "one node"
-        sentence = "needs {} on {}, {} of {} have that together"
+        sentence = "needs {} on {}, {} of {} have that" + (" together" if len(lacking) > 1 else "")
         yield Finding(
             Reason.NODE_TOO_SMALL,
             sentence,
-            (every, on, both, f"{_all(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"),
+            (every, on, enough, f"{_all(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"),
         )
 
 

@@ -28,7 +28,7 @@ from gpujob.placement.scoring.score import (
     without_speed,
     worth,
 )
-from gpujob.placement.scoring.waiting import waits_for_others
+from gpujob.placement.scoring.waiting import state_of, waits_for_others
 from gpujob.values.finding import Dollars, Finding, counted, listed
 from gpujob.values.untrusted import one_line
 from gpujob.values.vocabulary import FIXABLE_REASONS, Objective, Outcome, Reason, Verdict
@@ -60,12 +60,13 @@ def _not_placed(decision: Decision) -> str:
     room = next((each.pool.name for each in decision.candidates if each.outcome is Outcome.FITS), None)
     if decision.verdict is Verdict.WAITING and room is not None:
         seconds = decision.demand.wait_seconds
-        return f"waits up to {seconds} seconds for pool {nearest.pool.name}, which is busy: {why}; pool {room} has room now"
+        waits = f"waits up to {seconds} seconds for pool {nearest.pool.name}, {state_of(nearest)}"
+        return f"{waits}: {why}; pool {room} has room now"
     if decision.verdict is Verdict.WAITING and nearest.pool.problem and nearest.pool.problem.reason is Reason.NOT_READY:
         return f"may fit pool {nearest.pool.name} once its nodes can be used: {why}"
     if decision.verdict is Verdict.WAITING:
-        state = ", which has no usable node now" if _are_of_nodes(nearest.reasons) else ", which is busy"
-        state = " on hosts that are started for other jobs" if waits_for_others(nearest) else state
+        others = " on hosts that are started for other jobs"
+        state = others if waits_for_others(nearest) else f", {state_of(nearest)}"
         return _with_clauses(f"fits pool {nearest.pool.name}{state}: {why}", clause_of_now(decision), fix)
     if decision.verdict is Verdict.MISCONFIGURED:
         return f"pool {nearest.pool.name} must be fixed first: {why}{fix}"
@@ -74,14 +75,6 @@ def _not_placed(decision: Decision) -> str:
     if pools == 1:
         return f"the only pool, {nearest.pool.name}, can{'not ' + few if few else ' never run it'}: {why}{fix}"
     return f"none of {pools} pools can {few or 'ever run it'}; nearest is {nearest.pool.name}: {why}{fix}"
-
-
-_OF_NODES: Final = frozenset({Reason.CORDONED, Reason.NOT_READY, Reason.NO_ALLOCATABLE, Reason.DEVICE_TAINTED})
-
-
-def _are_of_nodes(reasons: Sequence[Finding]) -> bool:
-    """Whether a pool lacks nodes that pods can use, whatever other jobs hold."""
-    return bool(reasons) and all(finding.reason in _OF_NODES for finding in reasons)
 
 
 MOST_REASONS: Final = 4

@@ -21,6 +21,7 @@ from gpujob.placement.engine.exploration import is_to_be_probed
 from gpujob.placement.report.passed_over import warning_against
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Decision, Fix
+from gpujob.placement.scoring.waiting import state_now
 from gpujob.placement.suggestions.search import fix_for_pool
 from gpujob.values.errors import BadInput
 from gpujob.values.finding import Dollars, Finding, listed, nearest
@@ -117,7 +118,7 @@ def _after_fix(asked: _Asked, best: Candidate, fix: Fix) -> str:
     """The choice once the fix makes the pool fit: that pool, the one chosen now, or another that the fix makes fit too."""
     choice = choose(fix.demand, asked.fleet, asked.catalog).choice
     if choice is None:
-        return ", which is busy now"
+        return f", {state_now(decide(fix.demand, asked.fleet, asked.catalog, best.pool.name).candidates[0])}"
     winner = choice.candidate
     if winner.pool.name == best.pool.name:
         return " and be chosen"

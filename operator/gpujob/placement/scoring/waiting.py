@@ -51,6 +51,27 @@ def waits_for_others(candidate: Candidate) -> bool:
     return bool(candidate.reasons) and all(finding.reason is Reason.PRICE_CAP for finding in candidate.reasons)
 
 
+_OF_NODES: Final = frozenset({Reason.CORDONED, Reason.NOT_READY, Reason.NO_ALLOCATABLE, Reason.DEVICE_TAINTED,
+                              Reason.WAITING_FOR_DEVICES, Reason.NODE_EXCLUDED, Reason.NODES_DID_NOT_COME})  # fmt: skip
+
+
+def state_of(candidate: Candidate) -> str:
+    """Why an unavailable candidate does not take the job now, by its first reason: a clause about its pool."""
+    reason = candidate.reasons[0].reason if candidate.reasons else None
+    if reason in _OF_NODES:
+        return "which has no usable node now"
+    if reason is Reason.QUOTA_EXCEEDED:
+        return "for which the namespace has too little quota left"
+    if reason is Reason.UNSCHEDULABLE:
+        return "which is left out for now"
+    return "which is busy"
+
+
+def state_now(candidate: Candidate) -> str:
+    """The clause of `state_of` for a sentence that gives no reasons."""
+    return f"{state_of(candidate).removesuffix(' for now').removesuffix(' now')} now"
+
+
 def only_waits_for_others(decision: Decision) -> bool:
     """Whether a job waits, and for nothing else."""
     busy = [each for each in decision.candidates if each.outcome is Outcome.BUSY]

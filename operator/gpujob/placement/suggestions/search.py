@@ -23,7 +23,7 @@ from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix, lacks_nodes
 from gpujob.placement.scoring.equal_pools import one_of_each_kind
-from gpujob.placement.scoring.waiting import only_waits_for_others, waits_for_others
+from gpujob.placement.scoring.waiting import only_waits_for_others, state_now, waits_for_others
 from gpujob.placement.suggestions.constraints import (
     PRICE_LIMIT,
     as_root,
@@ -112,9 +112,9 @@ def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
     choice = choose(found.demand, fleet, catalog).choice
     if choice is not None:
         return replace(decision, fix=_fix(replace(found, pool=choice.candidate.pool.name)))
-    pool = found.pool or decide(found.demand, fleet, catalog).candidates[0].pool.name
-    fix = _fix(replace(found, pool=pool))
-    return replace(decision, fix=replace(fix, message=f"{fix.message}, which is busy now"))
+    nearest = decide(found.demand, fleet, catalog, found.pool or None).candidates[0]
+    fix = _fix(replace(found, pool=nearest.pool.name))
+    return replace(decision, fix=replace(fix, message=f"{fix.message}, {state_now(nearest)}"))
 
 
 def nearest_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Fix | None:
