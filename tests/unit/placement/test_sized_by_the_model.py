@@ -101,14 +101,6 @@ def test_a_model_that_nothing_holds_says_what_it_needs() -> None:
     assert {f.reason for f in found.candidates[0].reasons} >= {Reason.MEM_TOO_SMALL}
 
 
-def test_serving_on_several_devices_is_sharded_and_training_is_not_unless_it_says_so() -> None:
-    found = decided(node("n", H100), gpusPerNode=4, model=SEVENTY)
-    assert found.choice is not None
-    assert Reason.SHARDING_ASSUMED in {doubt.reason for doubt in found.choice.candidate.doubts}
-    training = decided(node("n", H100), gpusPerNode=8, model={"name": "llama-3.1-8b", "precision": "Mixed"})
-    assert training.verdict is Verdict.IMPOSSIBLE
-
-
 def test_gpus_of_tensor_parallel_inference_count_whether_their_number_is_said_or_computed() -> None:
     """The same job gets the same choice and the same speed."""
     model = {"name": "llama-3.1-70b", "method": "Inference"}

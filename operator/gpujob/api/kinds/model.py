@@ -88,8 +88,9 @@ class Model(Shape):
     gradient_checkpointing: Literal["None", "Layers", "Selective"] | None = None
     """Which activations are computed again in the backward pass; None when absent."""
     sharding: Literal["None", "ZeRO1", "ZeRO2", "ZeRO3", "FSDP", "TensorParallel"] | None = None
-    """How the model is sharded over the GPUs of the job; None (each GPU holds all) when absent. TensorParallel, under Inference
-    alone: every GPU has a part of each matrix and of the KV heads; Inference on several GPUs assumes it when absent.
+    """How the model is sharded over the GPUs of the job; when absent, each GPU holds all of it on pools where it can, and it is
+    taken as sharded elsewhere. TensorParallel, under Inference alone: every GPU has a part of each matrix and of the KV heads;
+    Inference on several GPUs assumes it when absent.
     """
     lora: Lora | None = None
     """The adapters of LoRA and QLoRA."""

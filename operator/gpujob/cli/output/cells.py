@@ -53,8 +53,15 @@ def size(amount: int | None) -> str:
 
 
 def needs(gangs: Iterable[Gang]) -> dict[str, Estimate]:
-    """The model's memory on each GPU, by gang."""
-    return {gang.shape: gang.memory for gang in gangs if gang.memory is not None}
+    """The model's memory on each GPU, by gang: by its shape, of which there are two if the model is whole on the GPUs of some pools
+    and sharded on those of others.
+    """
+    return {gang_text(gang): gang.memory for gang in gangs if gang.memory is not None}
+
+
+def gang_text(gang: Gang) -> str:
+    """The shape of a gang, and whether the model is sharded over it, if it is whole on each GPU of the same shape elsewhere."""
+    return f"{gang.shape} sharded" if gang.sharded and gang.pools is not None else gang.shape
 
 
 def memory(needs: Mapping[str, Estimate]) -> tuple[list[str], list[list[str]], list[str]]:
@@ -90,7 +97,7 @@ def memory_line(candidates: Sequence[Candidate]) -> str:
     if not by_shape:
         return ""
     (shape, need), *others = by_shape.items()
-    has = next(candidate.pool.memory for candidate in candidates if candidate.gang.shape == shape)
+    has = next(candidate.pool.memory for candidate in candidates if gang_text(candidate.gang) == shape)
     largest = sorted(((name, amount) for name, amount in need.components.named() if amount), key=lambda part: -part[1])
     named, rest = largest[:MAIN_PARTS], sum(amount for _, amount in largest[MAIN_PARTS:])
     parts = [f"{name} {size(amount)}" for name, amount in (*named, *([("others", rest)] if rest * 100 >= MI else ()))]

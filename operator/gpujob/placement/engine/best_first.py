@@ -93,7 +93,7 @@ class GangSearch:
     def sizes(self, pool_score: PoolScore) -> Sequence[LazyCandidate]:
         """The candidates of one pool, one for each gang that holds the model there, the smallest first."""
         sized = (each._candidate(pool_score) for each in self._every if each.gang.is_for(pool_score.pool))
-        return tuple(filter(None, sized)) if self.gang.pools is not None else ()
+        return tuple(filter(None, sized)) if self.gang.has_rivals else ()
 
     def sizes_within(self, pool: Pool) -> Iterator[LazyCandidate]:
         """The candidates that hold the model on pools that have only nodes of this one."""
@@ -200,7 +200,7 @@ class LazyCandidate:
     def fitting(self) -> PoolResult | None:
         """The result of its best image that fits now; None if a nearer gang that holds the model fits the pool."""
         found = self._fitting()
-        if found is None or self._search.gang.pools is None:
+        if found is None or not self._search.gang.has_rivals:
             return found
         return None if any(other._fitting() for other in self._nearer()) else found
 
@@ -237,7 +237,7 @@ class LazyCandidate:
         """Whether its unavailable candidates count: no gang that holds the model fits the pool, and no nearer one is
         unavailable.
         """
-        if self._search.gang.pools is None:
+        if not self._search.gang.has_rivals:
             return True
         if any(other._fitting() for other in self._search.sizes(self._pool_score)):
             return False

@@ -55,7 +55,7 @@ def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -
         gang = asked.demand.gang
         for pool in fleet.pools:
             if only in (None, pool.name) and gang.is_for(pool.name) and (gang.nodes > 1 or not pool.joins):
-                (results if gang.pools is None else sized.setdefault(pool.name, [])).append(asked.trials(pool))
+                (sized.setdefault(pool.name, []) if gang.has_rivals else results).append(asked.trials(pool))
     places = {name: _best_size(gangs) for name, gangs in sized.items()}
     fitting = {name for name, trials in places.items() if fleet.within and min(map(_outcome, trials)) <= _FITS}
     # As of one pool: a larger gang that waits counts for nothing where one that holds the model fits on some of the nodes.

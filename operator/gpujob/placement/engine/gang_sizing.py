@@ -27,7 +27,7 @@ from gpujob.placement.request.model_requirements import ModelDemand, estimates_o
 from gpujob.values.vocabulary import Method, Sharding
 
 if TYPE_CHECKING:
-    from gpujob.memory.estimate import Estimates
+    from gpujob.memory.estimate import Estimate, Estimates
     from gpujob.memory.workload import Workload
 
 SEVERAL: Final = Gang(1, 2)
@@ -43,7 +43,8 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = F
     if demand.model is None:
         return demand
     if not demand.sized_by_model or not fleet.pools:
-        return demand.but(gangs=tuple(_sized(demand, gang, catalog) for gang in demand.gangs))
+        unlike = dict.fromkeys(demand.gangs)
+        return demand.but(gangs=tuple(each for gang in unlike for each in _as_named(demand, gang, fleet, catalog)))
     needs = division(demand.model, demand, SEVERAL, catalog)
     if needs is None:
         return demand
@@ -128,9 +129,32 @@ def is_open_ended(demand: Demand) -> bool:
     return not (model.sharding_said and model.sharding is Sharding.NONE)
 
 
-def _sized(demand: Demand, gang: Gang, catalog: Catalog) -> Gang:
-    needs = division(demand.model, demand, gang, catalog) if demand.model is not None else None
-    return gang if needs is None else gang.sized(needs.on(gang.gpus))
+def _as_named(demand: Demand, gang: Gang, fleet: Fleet, catalog: Catalog) -> Iterator[Gang]:
+    """A gang that the job names, with the memory of its model; for training that says nothing of sharding one gang for the pools
+    whose GPUs each hold the whole model, and one that is sharded for the others.
+    """
+    model = demand.model
+    work = workload_of(model, catalog) if model is not None else None
+    if model is None or work is None:
+        yield gang
+        return
+    if model.sharding_said or gang.gpus == 1 or model.method is Method.INFERENCE:
+        yield gang.sized(estimates_of(_spread(work) if demand.spreads(gang) else work).on(gang.gpus))
+        return
+    whole, shared = estimates_of(work).on(gang.gpus), estimates_of(_spread(work)).on(gang.gpus)
+    pools: dict[bool, list[str]] = {False: [], True: []}
+    for of_memory in _sizes(fleet, 1).values():
+        for memory, names in of_memory.items():
+            pools[_is_sharded(whole, shared, memory)] += names
+    for sharded, names in pools.items():
+        if names or not (sharded or pools[True]):
+            only = frozenset(names) if pools[not sharded] else None
+            yield gang.sized(shared if sharded else whole, only, sharded=sharded)
+
+
+def _is_sharded(whole: Estimate, shared: Estimate, memory: float) -> bool:
+    """Whether a model must be sharded on devices of so many bytes: where they do not hold it whole, or only with a warning."""
+    return whole.high > memory and (shared.high <= memory or whole.expected > memory)
 
 
 @dataclass(frozen=True, slots=True)

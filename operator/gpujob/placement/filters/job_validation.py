@@ -110,7 +110,7 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
             near = nearest(*fleet.nearest_accelerators(word, catalog))
             sentence = "placement.accelerators: {} is no known accelerator{}"
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, near))
-    for gang in demand.gangs:
+    for gang in dict.fromkeys(demand.gangs):
         if gang.accelerator and not _is_accelerator(gang.accelerator, fleet, catalog):
             near = nearest(*fleet.nearest_accelerators(gang.accelerator, catalog))
             sentence = "shapes[{}].accelerator: {} is no known accelerator{}"

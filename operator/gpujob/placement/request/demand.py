@@ -212,21 +212,22 @@ class Demand:
         """Whether the decision assumes that the model is sharded over the gang's GPUs although the job does not say so.
 
         Several GPUs that the job does not request are only useful then, and serving engines do not hold a whole model on each GPU.
-        A training job that names its GPUs and nothing else may hold the whole model on each.
+        A training job that names its GPUs holds the whole model on each where each can, as data parallel programs do, and is
+        sharded elsewhere, as a job that names no number is.
         """
         model = self.model
         if model is None or model.sharding_said or gang.gpus == 1:
             return False
-        return self.sized_by_model or model.method is Method.INFERENCE
+        return self.sized_by_model or gang.sharded or model.method is Method.INFERENCE
 
     def scales(self, gang: Gang) -> bool:
         """Whether the gang counts as its number of GPUs times as fast as one GPU.
 
-        Not if the job requests no number of GPUs and sharded training is only assumed: an unsharded program uses one of them, or
-        fails. Inference is tensor parallel whether the number is given or computed.
+        Not if sharded training is only assumed: an unsharded program uses one of them, or fails. Inference is tensor parallel
+        whether the number is given or computed.
         """
         serves = self.model is not None and self.model.method is Method.INFERENCE
-        return serves or not (self.sized_by_model and self.spreads(gang))
+        return serves or not self.spreads(gang)
 
     def only(self, gang: Gang) -> Demand:
         """The same demand for one gang alone."""

@@ -23,6 +23,8 @@ class Gang:
     """The pools that it is sized for; None: all of them."""
     memory: Estimate | None = field(default=None, compare=False)
     """What the job's model needs on each GPU of this gang; follows from the demand's model and the gang's GPUs."""
+    sharded: bool = field(default=False, compare=False)
+    """Whether training is taken as sharded over GPUs that the job names, because one of them does not hold the whole model."""
 
     @property
     def shape(self) -> str:
@@ -34,9 +36,14 @@ class Gang:
         """GPUs of the whole gang."""
         return self.nodes * self.gpus_per_node
 
-    def sized(self, memory: Estimate | None, pools: frozenset[str] | None = None) -> Gang:
+    @property
+    def has_rivals(self) -> bool:
+        """Whether other gangs of the demand may be sizes of the same model on the same pool, of which the pool runs the nearest."""
+        return self.pools is not None and self.entry is None
+
+    def sized(self, memory: Estimate | None, pools: frozenset[str] | None = None, *, sharded: bool = False) -> Gang:
         """The gang with the memory of its model on each GPU, for these pools or for all."""
-        return Gang(self.nodes, self.gpus_per_node, self.accelerator, self.entry, pools, memory)
+        return Gang(self.nodes, self.gpus_per_node, self.accelerator, self.entry, pools, memory, sharded)
 
     def is_for(self, pool: str) -> bool:
         """Whether it is tried on a pool."""
