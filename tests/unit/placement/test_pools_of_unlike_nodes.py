@@ -83,10 +83,80 @@ def test_it_holds_for_other_devices(gpu: Amd | Nvidia, labels: dict[str, str | N
 
 def test_a_reserved_node_stays_one_beside_one_on_demand() -> None:
     both = (mine("r1", labels=RESERVED), mine("r2"))
-    for wanted, on in (("Reserved", ("r1",)), ("OnDemand", ("r1",))):
+    for wanted, on in (("Reserved", ("r1",)), ("OnDemand", ("r2",))):
         found = decided(*both, placement={"capacityTypes": [wanted]})
         assert found.choice is not None
         assert found.choice.nodes == on
+
+
+THREE = (mine("r1", labels=RESERVED), mine("r2"), mine("r3", labels=SPOT), mine("r4", labels=SPOT))
+"""Nodes of one pool, of all capacity types."""
+
+
+@pytest.mark.parametrize(
+    ("types", "count", "part", "on"),
+    [
+        (["Spot"], 1, "mix/spot", ("r3",)),
+        (["Spot"], 2, "mix/spot", ("r3", "r4")),
+        (["OnDemand"], 1, "mix/ondemand", ("r2",)),
+        (["Reserved"], 1, "mix/reserved", ("r1",)),
+        (["OnDemand", "Reserved"], 2, "mix/ondemand-reserved", ("r1", "r2")),
+        (["OnDemand", "Spot"], 3, "mix/spot-ondemand", ("r2", "r3", "r4")),
+        (["Reserved", "Spot"], 3, "mix/spot-reserved", ("r1", "r3", "r4")),
+        (["OnDemand", "Reserved", "Spot"], 4, "mix", ("r1", "r2", "r3", "r4")),
+    ],
+)
+def test_a_job_gets_nodes_of_no_capacity_type_but_those_that_it_accepts(
+    types: list[str], count: int, part: str, on: tuple[str, ...]
+) -> None:
+    found = decided(*THREE, nodes=count, placement={"capacityTypes": types})
+    assert found.choice is not None
+    assert (found.choice.candidate.pool.name, found.choice.nodes) == (part, on)
+    accepted = len(types) + ("Spot" in types)
+    more = decided(*THREE, nodes=accepted + 1, placement={"capacityTypes": types})
+    assert more.verdict is Verdict.IMPOSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("types", "refused"),
+    [
+        (["Spot"], "node r2 is OnDemand; placement.capacityTypes accepts Spot"),
+        (["Spot", "OnDemand"], "node r1 is Reserved; placement.capacityTypes accepts OnDemand and Spot"),
+        (["OnDemand", "Reserved"], "node r3 is Spot; placement.capacityTypes accepts OnDemand and Reserved"),
+    ],
+)
+def test_the_sentence_names_the_first_node_of_a_type_that_the_job_does_not_accept(
+    types: list[str], refused: str
+) -> None:
+    found = plan(decided(*THREE, placement={"capacityTypes": types}))
+    whole = next(each for each in found["candidates"] if each["pool"] == "mix")
+    assert whole["reasons"][0]["message"] == refused
+
+
+def test_cheaper_spot_nodes_count_at_their_price_and_by_their_type() -> None:
+    found = decided(
+        mine("r1"), mine("r2", labels=SPOT, price="0.40"), placement={"capacityTypes": ["OnDemand", "Spot"]}
+    )
+    assert found.choice is not None
+    assert (found.choice.candidate.pool.name, found.choice.nodes) == ("mix/spot,price-0.40", ("r2",))
+
+
+@pytest.mark.parametrize(
+    ("types", "label", "operator"),
+    [(["OnDemand"], "karpenter.sh/capacity-type", "NotIn"), (["Spot"], "karpenter.sh/capacity-type", "In")],
+)
+def test_pods_that_wait_for_a_new_node_take_none_of_a_type_that_the_job_does_not_accept(
+    types: list[str], label: str, operator: str
+) -> None:
+    taken = [pod(name, name, {"nvidia.com/gpu": "4"}) for name in ("r1", "r2")]
+    grows = {"provision": {"maxNodes": 3}}
+    found = decided(mine("r1"), mine("r2", labels=SPOT), *taken, pool=grows, gpusPerNode=4,
+                    placement={"capacityTypes": types})  # fmt: skip
+    assert found.choice is not None
+    assert found.choice.nodes == ("",)
+    pods = render(job(), found.choice, 1).job["spec"]["template"]["spec"]
+    (term,) = pods["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert {"key": label, "operator": operator, "values": ["spot"]} in term["matchExpressions"]
 
 
 def test_a_gang_takes_all_nodes_that_suit_it_and_pays_for_the_dearest() -> None:
@@ -110,7 +180,7 @@ def test_equal_nodes_have_no_parts_and_an_admin_s_word_makes_them_equal() -> Non
     assert names(mine("r1"), mine("r2", labels=SPOT), capacityType="OnDemand") == ["mix"]
     assert names(mine("r1"), mine("r2", price="3"), price={"perGPUHour": "2"}) == ["mix"]
     assert names(mine("r1"), mine("r2", labels={"nvidia.com/gpu.memory": "20000"}), memoryPerGPU="19Gi") == ["mix"]
-    assert names(mine("r1"), mine("r2", labels=SPOT)) == ["mix", "mix/ondemand"]
+    assert names(mine("r1"), mine("r2", labels=SPOT)) == ["mix", "mix/ondemand", "mix/spot"]
 
 
 def test_the_pool_itself_is_published_and_no_part() -> None:

@@ -1,8 +1,8 @@
 """The parts of an admin's pool whose nodes differ, so that a node which joins it takes nothing from the others.
 
-A pool is as its worst node: gangs may use all of its nodes. Beside it stand its parts: for each set of facts that some of its
-nodes reach (capacity type, driver, memory, price), the nodes that are at least as good in each, as a pool of their own. Nodes are in
-several of them, and a reservation of a node counts in each.
+A pool is as its worst node: gangs may use all of its nodes. Beside it stand its parts as pools of their own: for each set of
+capacity types the nodes of these types, and for each set of further facts that some of these reach (driver, memory, price) the
+nodes that are at least as good in each. Nodes are in several of them, and a reservation of a node counts in each.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from itertools import chain, count
+from itertools import chain, count, islice
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.versions import release
 from gpujob.fleet.assembly.admin_pool import claimed_pool
-from gpujob.fleet.assembly.levels import ANY, RANKS, Level, levels_of, met
+from gpujob.fleet.assembly.levels import ANY, MOST_PARTS, Level, first_of_each_type, met, sets_of
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import AdminPool
+from gpujob.fleet.labels.cloud import told_apart
 from gpujob.fleet.pools.autoscaling import OF_KARPENTER
 from gpujob.fleet.pools.pool import Pool
 from gpujob.values.finding import Size
 from gpujob.values.quantity import exact_dollars
-from gpujob.values.vocabulary import CapacityType
 
 
 def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> tuple[Pool, ...]:
@@ -45,17 +45,22 @@ def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog,
     }
     levels = {name: _level(pool, whole) for name, pool in alone.items()}
     whole = _at_worst(whole, alone)
+    types = {name: pool.capacity_type for name, pool in alone.items()}
+    labels = {name: found[0].node.labels for name, found in on.items()}
     parts: dict[str, Pool] = {}
-    for level in levels_of(levels.values()):
-        names = {name for name, its in levels.items() if its.reaches(level)}
-        part = claimed_pool(admin, [group for group in groups if group.node.name in names], catalog, usage)
-        others = (name for name in on if name not in names and OF_KARPENTER not in on[name][0].node.labels)
-        name = f"{whole.name}/{_words(level, part, met(levels.values()))}"
+    for names in islice((some for some in sets_of(levels, types) if len(some) < len(on)), MOST_PARTS):
+        part = _at_worst(
+            claimed_pool(admin, [group for group in groups if group.node.name in names], catalog, usage), alone
+        )
+        others = (name for name in on if name not in names and OF_KARPENTER not in labels[name])
+        refused = [labels[name] for name, kind in types.items() if kind not in part.all_capacity_types]
+        name = f"{whole.name}/{_words(met(levels[name] for name in names), part, met(levels.values()), whole)}"
         parts[_unused(name, parts)] = replace(
-            _at_worst(part, alone),
+            part,
             also=(whole.name,),
             part_of=whole.name,
             beside=tuple(others),
+            selector=whole.selector + told_apart([labels[name] for name in names], refused),
             growth=whole.growth,
             node_pool=whole.node_pool,
         )
@@ -74,7 +79,6 @@ def _level(alone: Pool, whole: Pool) -> Level:
     down = alone.problem is not None
     price = alone.price or (whole.price if down else None)
     return Level(
-        RANKS.index(alone.capacity_type),
         ANY if down else release(alone.driver),
         1 << 62 if down else alone.memory or 0,
         (price is not None, -price.per_gpu_hour if price else 0),
@@ -82,21 +86,21 @@ def _level(alone: Pool, whole: Pool) -> Level:
 
 
 def _at_worst(pool: Pool, alone: Mapping[str, Pool]) -> Pool:
-    """The pool with the highest price of its nodes, if all are known, and the node that makes it Spot."""
+    """The pool with the highest price of its nodes, if all are known, and their capacity types."""
     found = [(node.name, alone[node.name]) for node in pool.nodes]
     prices = [each.price for _, each in found if each.price is not None]
-    spot = [name for name, each in found if each.capacity_type is CapacityType.SPOT]
     return replace(
         pool,
         price=max(prices, key=lambda price: price.per_gpu_hour) if len(prices) == len(found) else pool.price,
-        spot_node=spot[0] if spot and len(spot) < len(found) else "",
+        capacity_nodes=first_of_each_type((each.capacity_type, name) for name, each in found),
     )
 
 
-def _words(level: Level, part: Pool, worst: Level) -> str:
-    """In what the nodes of a part are better than the worst of the pool."""
+def _words(level: Level, part: Pool, worst: Level, whole: Pool) -> str:
+    """The capacity types of a part, if the pool has more, and in what its nodes are better than the worst of the pool."""
+    types = part.all_capacity_types
     words = (
-        (level.capacity > worst.capacity, part.capacity_type.lower()),
+        (types != whole.all_capacity_types, "-".join(types).lower()),
         (level.driver > worst.driver and part.driver, f"driver-{part.driver}"),
         (level.memory > worst.memory and part.memory, f"memory-{Size(part.memory or 0)}"),
         (

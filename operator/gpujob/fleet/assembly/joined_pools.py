@@ -1,8 +1,9 @@
 """Pools of several discovered ones, for gangs that none of these holds: equal devices on nodes of another price, driver, capacity
 type, memory, instance type or taint.
 
-Each is as the worst of its nodes, since a gang may use all of them. Beside the union of all stand those of the parts that reach a
-level in every fact, so that one worse node takes nothing from a gang which the others hold. Nodes are in several of them, and a
+Each is as the worst of its nodes, since a gang may use all of them. Beside the union of all stand those of the parts with some of
+the capacity types, and of the parts that reach a level in every other fact, so that one worse node takes nothing from a gang which
+the others hold. Nodes are in several of them, and a
 reservation of a node counts in each.
 """
 
@@ -12,13 +13,11 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
-from itertools import combinations
 from operator import attrgetter
 from typing import Final
 
 from gpujob.catalog.images.versions import release
-from gpujob.fleet.assembly.levels import RANKS, Level, levels_of
+from gpujob.fleet.assembly.levels import RANKS, Level, first_of_each_type, sets_of
 from gpujob.fleet.pools.naming import SHORTEST, plain_name
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
@@ -66,26 +65,16 @@ def _common(pool: Pool) -> tuple[object, ...]:
 
 
 def _sets(family: Sequence[Pool]) -> Iterator[tuple[Pool, ...]]:
-    """The sets of two or more parts that reach a level, for each set of capacity types: jobs may accept any."""
+    """The sets of two or more parts that suit some jobs better than all of them."""
     levels = {pool.name: _level(pool) for pool in family}
-    types = sorted({pool.capacity_type for pool in family})
-    seen = set[tuple[str, ...]]()
-    for count in range(len(types), 0, -1):
-        for some in combinations(types, count):
-            among = [pool for pool in family if pool.capacity_type in some]
-            own = [levels[pool.name] for pool in among]
-            for level in (reduce(Level.met, own), *levels_of(own)):
-                parts = tuple(pool for pool in among if levels[pool.name].reaches(level))
-                names = tuple(pool.name for pool in parts)
-                if len(parts) > 1 and names not in seen:
-                    seen.add(names)
-                    yield parts
+    for names in sets_of(levels, {pool.name: pool.capacity_type for pool in family}):
+        if len(names) > 1:
+            yield tuple(pool for pool in family if pool.name in names)
 
 
 def _level(pool: Pool) -> Level:
-    """The level of a part; sets of capacity types keep these apart."""
     price = (pool.price is not None, -pool.price.per_gpu_hour if pool.price else 0)
-    return Level(0, release(pool.driver), pool.memory or 0, price)
+    return Level(release(pool.driver), pool.memory or 0, price)
 
 
 def _name(parts: Sequence[Pool], meanings: Mapping[str, Collection[str]], taken: Collection[str]) -> str:
@@ -116,7 +105,7 @@ def _of(parts: Sequence[Pool], name: str) -> Pool:
         memory=min(memories) if len(memories) == len(parts) else None,
         driver=min(drivers, key=release, default=None),
         capacity_type=min((pool.capacity_type for pool in parts), key=RANKS.index),
-        capacity_types=frozenset(pool.capacity_type for pool in parts),
+        capacity_nodes=first_of_each_type((pool.capacity_type, node.name) for pool in parts for node in pool.nodes),
         price=max(prices, key=attrgetter("per_gpu_hour")) if len(prices) == len(parts) else None,
         instance_type=types.pop() if len(types) == 1 else "",
         nodes=_nodes(parts),

@@ -5,10 +5,11 @@ Label forms and values: Karpenter, EKS, GKE and AKS documentation as of 2026-08 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpujob.fleet.kubernetes.objects import Labels, Node
+from gpujob.fleet.kubernetes.objects import Labels, Node, Selector
 from gpujob.values.untrusted import whole_number
 from gpujob.values.vocabulary import CapacityType
 
@@ -147,6 +148,17 @@ def origin_of_labels(labels: Labels, provider: str = "") -> Origin:
         capacity_type=_capacity_type(labels),
         cpu_architecture=_first(labels, "kubernetes.io/arch", "beta.kubernetes.io/arch") or "amd64",
     )
+
+
+def told_apart(these: Collection[Labels], others: Collection[Labels]) -> Selector:
+    """The terms by which labels of capacity types tell nodes from others, as far as they do."""
+    terms: list[tuple[str, str, tuple[str, ...]]] = []
+    keys = {key for labels in (*these, *others) for key in labels if key.lower() in _CAPACITY_KEYS}
+    for key in sorted(keys):
+        own, its = ({labels.get(key, "") for labels in some} for some in (these, others))
+        if own.isdisjoint(its):
+            terms.append((key, "NotIn", tuple(sorted(its))) if "" in own else (key, "In", tuple(sorted(own))))
+    return tuple(terms)
 
 
 def _first(labels: Labels, *keys: str) -> str:

@@ -92,10 +92,8 @@ class Pool:
     """The other nodes of that pool, without those that Karpenter adds."""
     joins: tuple[tuple[str, ...], ...] = ()
     """The name and the aliases of each discovered pool whose nodes it has (see `assembly.joined_pools`); empty for others."""
-    capacity_types: frozenset[CapacityType] = frozenset()
-    """Those of the nodes of several pools; a job must accept each."""
-    spot_node: str = ""
-    """The first node by name that makes a pool Spot of which not all nodes are."""
+    capacity_nodes: tuple[tuple[CapacityType, str], ...] = ()
+    """Where its nodes differ in capacity type: each type, the worst first, with its first node by name. A job must accept each."""
 
     @property
     def family(self) -> str:
@@ -130,8 +128,7 @@ class Pool:
     @cached_property
     def all_capacity_types(self) -> tuple[CapacityType, ...]:
         """The capacity types that a job must accept, the worst first."""
-        others = sorted(self.capacity_types - {self.capacity_type})
-        return (self.capacity_type, *others)
+        return tuple(kind for kind, _ in self.capacity_nodes) or (self.capacity_type,)
 
     @cached_property
     def equipment(self) -> Equipment:

@@ -78,15 +78,14 @@ def probe_failed(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 def capacity_type_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.capacityTypes excludes the pool (Spot unless it is listed)."""
-    if not pool.capacity_types and pool.capacity_type in demand.capacity_types:
-        return None
     refused = [kind for kind in pool.all_capacity_types if kind not in demand.capacity_types]
     if not refused:
         return None
-    some = "some of its nodes are" if len(refused) < len(pool.all_capacity_types) else "its nodes are"
-    whose = f"node {pool.spot_node} is" if pool.spot_node else some
+    some = len(refused) < len(pool.all_capacity_types)
+    whose = f"node {dict(pool.capacity_nodes)[refused[0]]} is" if some else "its nodes are"
+    types = refused[0] if some else listed(refused)
     sentence = "{} {}; placement.capacityTypes accepts {}"
-    return Finding(Reason.CAPACITY_TYPE_EXCLUDED, sentence, (whose, refused[0], listed(demand.capacity_types)))
+    return Finding(Reason.CAPACITY_TYPE_EXCLUDED, sentence, (whose, types, listed(demand.capacity_types)))
 
 
 _GUESSED: Final = (DeviceKind.WHOLE, DeviceKind.INTEGRATED)
