@@ -190,6 +190,49 @@ def test_the_names_of_its_parts_decide_whether_a_job_may_use_all_of_its_nodes(po
     assert decided(*nodes, **PAIR, placement={**ANY_TYPE, "pools": pools}).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("nodes", "placement", "sentence"),
+    [
+        # The smallest limit that fits is that of the second node.
+        ([node("a", H100, price="2"), node("b", H100, price="3")], {"maxPricePerHour": "40"},
+         "with spec.placement.maxPricePerHour 48.00 instead of 40"),
+        ([node(f"n{i}", H100, price=price) for i, price in enumerate(("2", "3", "9", "9"))], {"maxPricePerHour": "40"},
+         "with spec.placement.maxPricePerHour 48.00 instead of 40"),
+        ([node("a", MI300X, price="1"), node("b", MI300X, price="1.50"), node("c", MI300X, price="4")],
+         {"maxPricePerHour": "20"}, "with spec.placement.maxPricePerHour 24.00 instead of 20"),
+        # Neither type alone has two nodes.
+        ([node("a", H100, price="2"), node("b", H100, price="1", labels=SPOT)], {},
+         "with spec.placement.capacityTypes [OnDemand, Reserved, Spot] instead of [OnDemand, Reserved]"),
+        ([node("a", A100, price="2"), node("b", A100, price="1", labels=SPOT)], {"capacityTypes": ["Spot"]},
+         "with spec.placement.capacityTypes [OnDemand, Spot] instead of [Spot]"),
+        ([node("a", L4, 8, price="2"), node("b", L4, 8, price="3", labels=RESERVED)], {"capacityTypes": ["OnDemand"]},
+         "with spec.placement.capacityTypes [OnDemand, Reserved] instead of [OnDemand]"),
+        # What the job denies is a pool of the two.
+        ([node("a", H100), node("b", H100, labels=SPOT)], {**ANY_TYPE, "pools": {"deny": ["h100-sxm-spot"]}},
+         "without spec.placement.pools.deny ([h100-sxm-spot])"),
+    ],
+)  # fmt: skip
+def test_the_fix_of_a_gang_that_several_pools_hold_together_keeps_its_nodes(
+    nodes: list[Object], placement: dict[str, Any], sentence: str
+) -> None:
+    found, known = decided(*nodes, **PAIR, placement=placement), fleet(*nodes, catalog=CATALOG)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    fix = nearest_fix(found, known, CATALOG)
+    assert fix is not None
+    assert fix.message == f"{sentence} it would fit pool {fix.pool}"
+    assert choose(fix.demand, known, CATALOG).verdict is Verdict.PLACED
+    # The plan shows the pool that the fix means.
+    assert fix.pool in {each.pool.name for each in found.candidates if each.pool.joins}
+
+
+def test_a_joined_pool_that_is_rejected_for_what_rejects_a_part_is_not_told() -> None:
+    nodes = [node("a", H100, price="2"), node("b", H100, price="2"), node("c", H100, price="3")]
+    for spec in ({"gpuMemory": "900G"}, {"placement": {"vendors": ["AMD"]}}, {"placement": {"maxPricePerHour": "1"}}):
+        found = decided(*nodes, **PAIR, **spec)
+        assert found.verdict is Verdict.IMPOSSIBLE
+        assert not any(each.pool.joins for each in found.candidates)
+
+
 def test_equal_devices_alone_are_joined() -> None:
     other = [
         node("b", H100, labels={"kubernetes.io/arch": "arm64"}),

@@ -42,8 +42,9 @@ def _amounts(finding: Finding) -> tuple[object, ...]:
 
 
 def without_needless(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """The candidates without those of pools that join others and of which some of these, joined or alone, have as good an outcome.
-    Of those that lack nothing but nodes, the pool with the most is kept. The first candidate is always kept.
+    """The candidates without those of pools that join others and of which some of these, joined or alone, have as good an outcome,
+    if rejected for no reason that the joined pool lacks. Of those that lack nothing but nodes, the pool with the most is kept. The
+    first candidate is always kept.
     """
     best = first_of_each_pool(candidates)
     parts = {name: frozenset(first for first, *_ in each.pool.joins) or {name} for name, each in best.items()}
@@ -58,9 +59,16 @@ def without_needless(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
             within, around = parts[other] <= parts[name], parts[other] >= parts[name]
             if lacks_nodes:
                 needless |= {name} if around and _lacks_nodes(its) else set()
-            elif within and ORDER.index(its.outcome) <= ORDER.index(each.outcome):
+            elif within and _is_as_near(its, each):
                 needless.add(name)
     return tuple(each for each in candidates if each.pool.name not in needless)
+
+
+def _is_as_near(part: Candidate, joined: Candidate) -> bool:
+    """Whether the outcome of a part is as good, and if both are rejected, for no further reason."""
+    if part.outcome is joined.outcome is Outcome.REJECTED:
+        return {finding.reason for finding in part.reasons} <= {finding.reason for finding in joined.reasons}
+    return ORDER.index(part.outcome) <= ORDER.index(joined.outcome)
 
 
 def _lacks_nodes(candidate: Candidate) -> bool:
