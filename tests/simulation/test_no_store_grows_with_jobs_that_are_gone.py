@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Final
 
+from gpujob.status.attempts.progress import Measured
+from gpujob.status.job.telemetry import Telemetry
+from gpujob.values.packed import Packed
 from tests.simulation.api_server import Program
 from tests.simulation.virtual_time import run
 from tests.simulation.world import TEAM, Story, World
@@ -38,6 +42,35 @@ def test_a_thousand_jobs_that_run_through_leave_no_trace_in_the_operator() -> No
     operator.index.fleet()
     found = traces(operator.reconciler, gone)
     assert [where for where in found if not where.startswith(LAST_DECISION)] == []
+
+
+def test_of_a_job_that_has_ended_its_record_alone_is_kept() -> None:
+    measured = Telemetry(Measured(datetime(2026, 1, 1, 12, tzinfo=UTC), counters={"steps": 24.0}))
+
+    def reads(world: World) -> None:
+        operator = world.processes[0]
+        for uid, job in operator.index.jobs.items():
+            if job.status.get("state") == "Running":
+                operator.reconciler.work.telemetry[uid] = measured
+
+    deeds = tuple((1.0, lambda world, n=n: world.submit(f"j{n}", gpusPerNode=1)) for n in range(40))
+    ends = 20.0
+    story = Story(
+        "ended", (*deeds, (10.0, reads), (ends + 60, exposed)), Program(runs_for=ends - 5), nodes=16, until=2000.0
+    )
+    world = run(play(story))
+    operator = world.processes[0]
+    work = operator.reconciler.work
+    assert {job.status["state"] for job in operator.index.jobs.values()} == {"Succeeded"}
+    assert all(isinstance(job.status, Packed) for job in operator.index.jobs.values())
+    assert (work.memory, work.parsed_specs, work.telemetry, dict(work.due)) == ({}, {}, {}, {})
+
+
+def exposed(world: World) -> None:
+    """The figures of a job that has just ended are still there for the scrapes to come."""
+    operator = world.processes[0]
+    assert all(job.status["state"] == "Succeeded" for job in operator.index.jobs.values())
+    assert len(operator.reconciler.work.telemetry) == 40
 
 
 def test_a_trace_is_found_wherever_it_is() -> None:

@@ -17,6 +17,8 @@ from gpujob.status.records.preflight_messages import SENTENCES, all_well
 from gpujob.status.records.read_objects import LONGEST_GRACE, read_child, read_job, read_pod_record, read_service
 from gpujob.status.records.rendezvous import Missed
 from gpujob.values.names import child_name
+from gpujob.values.packed import Packed
+from gpujob.values.untrusted import table
 from gpujob.values.vocabulary import PREFLIGHT, RUNNER_PREFIX, Annotation, Label, Reason
 
 Object = dict[str, Any]
@@ -36,9 +38,28 @@ def test_a_gpujob() -> None:
     }
     found = read_job({"metadata": metadata, "spec": {"nodes": 2}, "status": {"state": "Queued"}})
     assert found == JobRecord("team", "j", "u", 3, NOW, "9", False, {"nodes": 2}, {"state": "Queued"})
-    assert found.metadata == {"name": "j", "namespace": "team", "uid": "u"}
     assert read_job({}) == JobRecord("", "", "", 1, "", "", False, {}, {})
     assert read_job({"metadata": {"deletionTimestamp": NOW}}).leaving
+
+
+@pytest.mark.parametrize(
+    ("state", "packed"), [("Succeeded", True), ("Failed", True), ("Running", False), ("Odd", False)]
+)
+def test_a_gpujob_that_has_ended_is_packed_and_says_the_same(state: str, packed: bool) -> None:
+    spec = {"command": ["python", "x.py"], "retries": {"user": 2}}
+    status = {
+        "state": state,
+        "completionTime": NOW,
+        "placement": {"pool": "a"},
+        "attempts": [{"attempt": 1}, {"attempt": 2}],
+    }
+    found = read_job({"metadata": {"name": "j"}, "spec": spec, "status": status})
+    assert [isinstance(each, Packed) for each in (found.spec, found.status)] == [packed, packed]
+    assert (found.spec, found.status) == (spec, status)
+    assert {**found.status} == status
+    assert table(found.status, "placement") == {"pool": "a"}
+    # What was read before its end is equal to what is read after it, so that no reader is woken.
+    assert found == replace(found, spec=spec, status=status)
 
 
 def test_a_service() -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from gpujob.cluster.metrics.collector import AwaitedStep, FailedJob, StalledJob, WaitingJob
 from gpujob.status.attempts.waits import read_time
-from gpujob.status.job.telemetry import Telemetry
+from gpujob.status.job.telemetry import RECENT, Telemetry
 from gpujob.status.records.objects import JobRecord
 from gpujob.values.untrusted import table, tables
 from gpujob.values.vocabulary import ConditionType, Method, Reason, State
-
-RECENT: Final = timedelta(minutes=10)
-"""How long a failed job is exposed after its end: ten scrapes of a minute."""
 
 WITHOUT_PODS: Final = (State.QUEUED, State.RESTARTING, State.MISCONFIGURED, State.IMPOSSIBLE)
 WITHOUT_RUNNING: Final = (State.PLACED, State.STARTING)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gpujob.cluster.app.job_conditions import RECENT, awaited_steps, failed_jobs, stalled_jobs, waiting_jobs
+from gpujob.cluster.app.job_conditions import awaited_steps, failed_jobs, stalled_jobs, waiting_jobs
 from gpujob.cluster.client.client import ApiClient
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.collector import JobView, PoolView, Snapshot
@@ -21,7 +21,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.lifecycle.attempts import is_final
 from gpujob.status.attempts import cost
 from gpujob.status.attempts.waits import read_time
-from gpujob.status.job.telemetry import SILENT, Telemetry
+from gpujob.status.job.telemetry import RECENT, SILENT, Telemetry
 from gpujob.status.records.objects import JobRecord
 from gpujob.values.untrusted import table, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, State
@@ -102,10 +102,12 @@ def _with_jobs(
 ) -> Snapshot:
     """The data of a moment with what is said of the jobs of that moment."""
     read = lambda uid: readings.get(uid, SILENT)  # noqa: E731
+    # One job after the other, because the status of an ended one is unpacked for it.
+    seen = [(_state_of(job), _finding(job)) for job in jobs]
     return replace(
         moment,
-        jobs=Counter(map(_state_of, jobs)),
-        preflight_failed=Counter(finding for job in jobs if (finding := _finding(job))),
+        jobs=Counter(state for state, _ in seen),
+        preflight_failed=Counter(finding for _, finding in seen if finding),
         ran=_jobs(work, jobs, read, wall),
         failed=tuple(failed_jobs(jobs, wall)),
         waiting=tuple(waiting_jobs(jobs)),

@@ -18,7 +18,8 @@ from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.view import JobView, Made
 from gpujob.status.attempts.spending import gpus_of
-from gpujob.status.job.telemetry import SILENT
+from gpujob.status.attempts.waits import read_time
+from gpujob.status.job.telemetry import RECENT, SILENT
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 
 
@@ -70,7 +71,8 @@ class JobReconciler:
         if memory.made is not None and (wait := self._seconds_to_start(job, memory.made, memory.sightings)) > 0:
             work.requeue_after(job.uid, wait)
             return actions.Nothing()
-        found = next_action(self._view(job), memory.sightings, work.moment(), work.timings)
+        view = self._view(job)
+        found = next_action(view, memory.sightings, work.moment(), work.timings)
         memory.sightings = found.sightings
         if found.watches_nodes:
             work.awaiting.add(job.uid)
@@ -78,7 +80,20 @@ class JobReconciler:
             work.awaiting.discard(job.uid)
         if found.requeue_after is not None:
             work.requeue_after(job.uid, found.requeue_after)
+        if is_final(job) and isinstance(found.action, actions.Nothing) and all(child.ended for child in view.children):
+            self._put_aside(job)
         return found.action
+
+    def _put_aside(self, job: JobRecord) -> None:
+        """Forgets all of an ended job but its record, once its figures are not exposed any more."""
+        work, ended = self._work, read_time(job.status.get("completionTime"))
+        left = (
+            (ended + RECENT - work.wall()).total_seconds() if ended is not None and job.uid in work.telemetry else 0.0
+        )
+        if left > 0:
+            work.requeue_after(job.uid, left)
+        else:
+            work.put_aside(job.uid)
 
     def _seconds_to_start(self, job: JobRecord, made: Made, sightings: Sightings) -> float:
         """Seconds in which a child that was made just now has nothing to report, because its pods are created and bound; 0 if it has.

@@ -136,7 +136,7 @@ class ProfileUpdates:
     def _running(self) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
         """The profile, device and gang of each job that runs, or is about to, and is no probe."""
         for uid, job in self._work.index.jobs.items():
-            begun = job.spec.get("profile") and job.status.get("jobName") and not is_final(job)
+            begun = not is_final(job) and job.spec.get("profile") and job.status.get("jobName")
             if begun and uid not in self._placing and not probe_runs.is_trial(job.status):
                 told = table(job.status, "placement")
                 yield (job.namespace, _profile(job)), (probe_runs.device_of(told), probe_runs.shape_of(told))

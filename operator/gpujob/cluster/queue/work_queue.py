@@ -167,6 +167,12 @@ class ControllerState:
         self.awaiting.discard(uid)
         self.passed_over.discard(uid)
 
+    def put_aside(self, uid: str) -> None:
+        """Drops what is remembered of a job that has ended and needs nothing more; if it does, it is read again."""
+        for store in (self.parsed_specs, self.memory, self.telemetry):
+            store.pop(uid, None)
+        self.progress.forget(uid)
+
     def requeue_after(self, uid: str, seconds: float) -> None:
         """Reconciles a job after some seconds, or before if something else requests it."""
         self.due[uid] = min(self.due.get(uid, math.inf), self.clock() + seconds)
@@ -228,7 +234,8 @@ class ControllerState:
 
 
 def _read_spec(job: JobRecord) -> ParsedSpec:
-    document = {"apiVersion": API_VERSION, "kind": "GPUJob", "metadata": dict(job.metadata), "spec": dict(job.spec)}
+    metadata = {"name": job.name, "namespace": job.namespace, "uid": job.uid}
+    document = {"apiVersion": API_VERSION, "kind": "GPUJob", "metadata": metadata, "spec": dict(job.spec)}
     try:
         parsed = read_gpujob(document)
         return ParsedSpec(job.generation, parsed, demand_of(parsed))

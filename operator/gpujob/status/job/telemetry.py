@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from gpujob.fleet.kubernetes.host_ports import REPORTS
@@ -37,6 +38,9 @@ _ANOTHER_PORT: Final = (
 
 SILENT: Final = Telemetry()
 """Nothing was read, without anything to report."""
+
+RECENT: Final = timedelta(minutes=10)
+"""How long a job is exposed after its end: ten scrapes of a minute."""
 
 TO_MEND: Final = frozenset(
     {Reason.TELEMETRY_BLOCKED.value, Reason.REPORT_UNREADABLE.value, Reason.REPORT_OF_ANOTHER.value}

@@ -18,7 +18,7 @@ MOST_PODS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A GPUJob in the API server: spec and status are unchanged."""
+    """A GPUJob in the API server: spec and status are unchanged, and packed once it has ended."""
 
     namespace: str
     name: str
@@ -29,7 +29,6 @@ class JobRecord:
     leaving: bool
     spec: Mapping[str, Any]
     status: Mapping[str, Any]
-    metadata: Mapping[str, Any] = field(compare=False, default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

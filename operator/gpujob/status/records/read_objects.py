@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from sys import intern
 from typing import Any, Final
 
 from gpujob.api.kinds.gpujob_status import GPUJobStatus
@@ -16,8 +17,9 @@ from gpujob.status.records.pods import TRAIN, controller, reporter_port
 from gpujob.status.records.preflight import read_check
 from gpujob.status.records.rendezvous import read_missed
 from gpujob.values.names import attempt_in, child_name
+from gpujob.values.packed import Packed
 from gpujob.values.untrusted import one_line, table, tables, whole_number
-from gpujob.values.vocabulary import PREFLIGHT, RUNNER_PREFIX, Annotation, Label
+from gpujob.values.vocabulary import PREFLIGHT, RUNNER_PREFIX, Annotation, Label, State
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 """The annotation with the pod's index in an Indexed Job."""
@@ -36,21 +38,26 @@ MOST_UNHEALTHY: Final = 8
 MOST_OTHERS: Final = 8
 """Containers beside the program that are named."""
 
+READ_AFTER_THE_END: Final = ("state", "jobName", "startTime", "completionTime")
+"""What is read of the status of every job that has ended, however many there are."""
+
 
 def read_job(raw: Mapping[str, Any]) -> JobRecord:
     """The record of a GPUJob object."""
-    metadata = table(raw, "metadata")
+    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
+    if status.get("state") in (State.SUCCEEDED, State.FAILED):
+        # It stays until someone deletes it.
+        spec, status = Packed(spec), Packed(status, READ_AFTER_THE_END)
     return JobRecord(
-        namespace=str(metadata.get("namespace", "")),
+        namespace=intern(str(metadata.get("namespace", ""))),
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
         generation=whole_number(metadata.get("generation")) or 1,
         created=str(metadata.get("creationTimestamp", "")),
         version=str(metadata.get("resourceVersion", "")),
         leaving="deletionTimestamp" in metadata,
-        spec=table(raw, "spec"),
-        status=table(raw, "status"),
-        metadata={"name": metadata.get("name"), "namespace": metadata.get("namespace"), "uid": metadata.get("uid")},
+        spec=spec,
+        status=status,
     )
 
 
@@ -81,7 +88,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         needs=use.needs,
         others=tuple(sorted(use.others.items())),
         priority_class=str(pod["priorityClassName"])[:253] if pod.get("priorityClassName") else None,
-        hint=_hint(annotations.get(Annotation.PLACEMENT)),
+        hint=_hint(annotations.get(Annotation.PLACEMENT), packed=bool(end)),
         created=str(metadata.get("creationTimestamp", "")),
         ended=str(end.get("type", "")),
         ended_at=str(end.get("lastTransitionTime", "")),
@@ -148,7 +155,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         name=use.name,
         child_uid=owner_uid(metadata),
         node=use.node,
-        phase=str(status.get("phase", "")),
+        phase=intern(str(status.get("phase", ""))),
         running="running" in now and status.get("phase") == "Running",
         leaving="deletionTimestamp" in metadata,
         child_name=str(controller(metadata).get("name", "")),
@@ -157,7 +164,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         waiting_reason=str(waiting.get("reason", ""))[:64],
         waiting_message=str(waiting.get("message", ""))[:512],
         exit_code=whole_number(ended.get("exitCode")),
-        reason=str(ended.get("reason") or status.get("reason") or "")[:64],
+        reason=intern(str(ended.get("reason") or status.get("reason") or "")[:64]),
         message=_last_words(str(ended.get("message") or status.get("message") or "")),
         pod_reason=str(status.get("reason") or "")[:64],
         pod_message=one_line(str(status.get("message") or "")[:256]),
@@ -242,8 +249,11 @@ def _claimed(text: Any) -> tuple[str, int] | None:
     return (resource, number) if equals and number and number <= MOST_DEVICES else None
 
 
-def _hint(text: Any) -> Hint:
-    """The decision in a child's annotation; it is untrusted, so only members that a status can have are read."""
+def _hint(text: Any, *, packed: bool) -> Hint:
+    """The decision in a child's annotation; it is untrusted, so only members that a status can have are read.
+
+    `packed`: it takes less memory, because the child has ended and stays.
+    """
     try:
         value = json.loads(text) if isinstance(text, str) and len(text) <= 65536 else {}
         if not isinstance(value, dict):
@@ -253,4 +263,4 @@ def _hint(text: Any) -> Hint:
         GPUJobStatus.model_validate({"placement": value})
     except (ValueError, RecursionError):
         return Hint()
-    return Hint(value)
+    return Hint(Packed(value) if packed else value)
