@@ -1,6 +1,7 @@
 """The workflows and project files that no test runs: what they promise of themselves holds."""
 
 import datetime
+import json
 import re
 import subprocess
 import sys
@@ -55,6 +56,30 @@ def test_actionlint_finds_nothing(tmp_path: Path) -> None:
     wrong.write_text(WORKFLOWS[0].read_text().replace("${{ steps.image.outputs", "${{ step.image.outputs"))
     done = subprocess.run([program, wrong], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("", "", ""),
+        ("persist-credentials: false", "persist-credentials: true", "artipacked"),
+        ("permissions: {}", "permissions: write-all", "excessive-permissions"),
+        ("run: make plugin", "run: echo ${{ github.event.head_commit.message }}", "template-injection"),
+        ("@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1", "@main", "unpinned-uses"),
+    ],
+)
+def test_zizmor_finds_nothing_but_what_is_wrong(tmp_path: Path, before: str, after: str, named: str) -> None:
+    folder = tmp_path / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    for path in WORKFLOWS:
+        (folder / path.name).write_text(path.read_text().replace(before, after) if before else path.read_text())
+    program = Path(sys.executable).parent / "zizmor"
+    done = subprocess.run(
+        [program, "--offline", "--persona=auditor", "--format=json", "--quiet", folder],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert {each["ident"] for each in json.loads(done.stdout)} == ({named} if named else set()), done.stderr
+    assert (done.returncode != 0) == bool(named)
 
 
 def test_what_a_workflow_runs_is_a_script_or_a_target_of_the_makefile() -> None:
