@@ -139,7 +139,7 @@ def copy_of_finished(api: ApiServer, name: str, job: Object, child: Object, pod:
     api.patch(children, held["metadata"]["name"], {"status": child["status"]}, "status")
     stays = renamed(pod, names)
     stays["metadata"] |= {"finalizers": None, "name": f"{held['metadata']['name']}-0-kept"}
-    # Its node is nobody's, so that no kubelet runs it again.
+    # No kubelet has its node, so that none runs it again.
     spec = {key: held for key, held in stays["spec"].items() if key not in ("affinity", "priority", "preemptionPolicy")}
     stays["spec"] = spec | {"nodeName": "kept", "tolerations": [{"operator": "Exists"}]}
     api.create(pods, stays)
