@@ -25,7 +25,7 @@ from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.scoring import score
 from gpujob.placement.scoring.candidate import Candidate, Decision
 from gpujob.placement.scoring.score import objective_used
-from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.values.vocabulary import Objective, Outcome, Verdict
 
 FITTING = {Verdict.PLACED, Verdict.WAITING}
@@ -220,7 +220,7 @@ def test_a_pod_that_ends_takes_no_place_away(objects: list[Object], spec: Object
 def test_the_nearest_fix_makes_the_job_fit(objects: list[Object], spec: Object, catalog: Catalog) -> None:
     fleet, document = fleet_from(objects, catalog), manifests(spec)
     decision = decide(demand_of(read_gpujob(document)), fleet, catalog)
-    fix = nearest_fix(decision, fleet, catalog)
+    fix = with_fix(decision, fleet, catalog).fix
     if fix is None:
         return
     assert decision.verdict is Verdict.IMPOSSIBLE or decision.problems

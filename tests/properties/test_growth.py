@@ -22,7 +22,7 @@ from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Decision, Fix
-from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
@@ -112,7 +112,7 @@ def verdict(wish: Demand, objects: Iterable[Object]) -> int:
 def fixed(wish: Demand, objects: Iterable[Object]) -> tuple[Decision, Fix | None]:
     fleet = fleet_from(objects)
     decided = decide(wish, fleet, ANY_IMAGES)
-    return decided, nearest_fix(decided, fleet, ANY_IMAGES)
+    return decided, with_fix(decided, fleet, ANY_IMAGES).fix
 
 
 @settings(max_examples=25)

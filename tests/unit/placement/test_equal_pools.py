@@ -9,7 +9,7 @@ import pytest
 from builders import ANY_IMAGES, H100, L4, MI300X, Object, demand, fleet, node
 
 from gpujob.placement.engine.decide import decide
-from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.values.vocabulary import Verdict
 
 TRAINED = {"name": "llama-3.1-8b", "method": "LoRA", "batchPerGPU": 64, "gradientCheckpointing": "Layers"}
@@ -37,7 +37,7 @@ def fixed(objects: list[Object], **spec: Any) -> list[tuple[str, object]]:
     found = fleet(*objects, catalog=ANY_IMAGES)
     decided = decide(demand(**spec), found, ANY_IMAGES)
     assert decided.verdict is Verdict.IMPOSSIBLE
-    fix = nearest_fix(decided, found, ANY_IMAGES)
+    fix = with_fix(decided, found, ANY_IMAGES).fix
     assert fix is not None
     return [(change.field, change.after) for change in fix.changes]
 

@@ -14,7 +14,7 @@ from gpujob.placement.report.decision_json import plan
 from gpujob.placement.report.summary import summary
 from gpujob.placement.report.why_not import why_not
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import CapacityType, Outcome, Reason, Verdict
@@ -168,7 +168,7 @@ def test_of_a_gang_that_is_too_large_the_most_nodes_are_told_and_the_fix_has_the
     joined = [each for each in found.candidates if each.pool.joins]
     assert {each.pool.name for each in joined} == {"h100-sxm-ondemand"}
     assert joined[0].reasons[0].message == "needs 4 nodes with 8 GPUs each, the pool has 3 nodes"
-    fix = nearest_fix(found, fleet(*nodes, catalog=CATALOG), CATALOG)
+    fix = with_fix(found, fleet(*nodes, catalog=CATALOG), CATALOG).fix
     assert fix is not None
     assert fix.message.startswith("with spec.nodes 3 instead of 4 it would fit pool h100-sxm-ondemand")
     assert "none of 3 pools can ever run it" in summary(found)

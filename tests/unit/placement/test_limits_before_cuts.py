@@ -11,7 +11,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
-from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.placement.suggestions.search import with_fix
 
 LIMIT = "spec.placement.maxPricePerHour"
 SMALL = {"cpu": "16", "memory": "60Gi", "ephemeral-storage": "100Gi"}
@@ -22,7 +22,7 @@ DEAR = node("h", H100, price="6.88")
 def change(*objects: Object, catalog: Catalog = ANY_IMAGES, **spec: Any) -> tuple[str, object]:
     """The one field of the nearest fix and its value; the job is placed with it."""
     known = fleet(*objects, catalog=catalog)
-    fix = nearest_fix(decide(demand(**spec), known, catalog), known, catalog)
+    fix = with_fix(decide(demand(**spec), known, catalog), known, catalog).fix
     assert fix is not None
     assert choose(fix.demand, known, catalog).choice is not None
     (only,) = fix.changes

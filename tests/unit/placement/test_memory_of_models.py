@@ -13,7 +13,7 @@ from gpujob.catalog.files.load import load_catalog
 from gpujob.cli.output import cells
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.scoring.candidate import Candidate, Decision
-from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.values.vocabulary import Outcome, Precision, Reason, Verdict, WorkKind
 from tests.e2e.cluster.nodes import Amd, Nvidia
 
@@ -101,7 +101,7 @@ def test_an_unknown_model_has_its_nearest_and_is_misconfigured() -> None:
 )  # fmt: skip
 def test_the_fix_is_a_lighter_way_that_fits(model: dict[str, Any], field: str, after: object) -> None:
     found = decision(node("n", H100), model=model)
-    fix = nearest_fix(found, fleet(node("n", H100)), load_catalog())
+    fix = with_fix(found, fleet(node("n", H100)), load_catalog()).fix
     assert fix is not None
     assert (fix.changes[0].field, fix.changes[0].after) == (field, after)
     applied = decision(node("n", H100), model=model | {field.rpartition(".")[2]: after})
@@ -130,7 +130,7 @@ def test_a_server_serves_as_much_at_once_as_its_devices_hold(
         spec = {"name": model, "method": "Inference", "inference": load | changes}
         return decision(node("n", gpu), nodes=1, gpusPerNode=gpus, model=spec)
 
-    fix = nearest_fix(served(), fleet(node("n", gpu)), load_catalog())
+    fix = with_fix(served(), fleet(node("n", gpu)), load_catalog()).fix
     assert fix is not None
     assert [(change.field, change.after) for change in fix.changes] == [("spec.model.inference.concurrency", after)]
     assert served(concurrency=after).verdict is Verdict.PLACED
@@ -141,7 +141,7 @@ def test_a_fused_optimizer_is_the_nearest_fix_where_the_step_is_the_peak() -> No
     model = {"name": "gemma-7b", "optimizer": "AdamWForeach", "sequenceLength": 512, "gradientCheckpointing": "Layers"}
     model |= {"precision": "BF16"}
     found = decision(node("n", H100), gpusPerNode=1, model=model)
-    fix = nearest_fix(found, fleet(node("n", H100)), load_catalog())
+    fix = with_fix(found, fleet(node("n", H100)), load_catalog()).fix
     assert fix is not None
     assert (fix.changes[0].field, fix.changes[0].after) == ("spec.model.optimizer", "AdamW")
     assert decision(node("n", H100), gpusPerNode=1, model=model | {"optimizer": "AdamW"}).verdict is Verdict.PLACED

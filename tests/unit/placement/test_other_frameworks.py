@@ -11,7 +11,7 @@ from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.images.versions import release
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.scoring.candidate import Candidate
-from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.values.vocabulary import Backend, Outcome, Reason
 
 CATALOG = load_catalog()
@@ -99,6 +99,6 @@ def test_the_nearest_version_of_a_far_one_is_the_newest_or_the_oldest(name: str,
     versions = (release(row.framework_version) for row in CATALOG.runtimes if row.framework == name)
     nearest = ".".join(map(str, end(filter(None, versions))))
     known = fleet(node("m", MI300X, price="1"), node("h", H100, price="2.5"), catalog=CATALOG)
-    fix = nearest_fix(decide(demand(framework={"name": name, "version": asked}), known, CATALOG), known, CATALOG)
+    fix = with_fix(decide(demand(framework={"name": name, "version": asked}), known, CATALOG), known, CATALOG).fix
     assert fix is not None
     assert [(change.field, change.after) for change in fix.changes] == [("spec.framework.version", f"=={nearest}")]

@@ -12,7 +12,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.report.offers import offers
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Reason, Verdict
@@ -288,7 +288,7 @@ def test_as_root_an_image_for_root_only_is_taken_and_said() -> None:
 )  # fmt: skip
 def test_the_nearest_fix(objects: list[Object], spec: Object, field: str, before: Any, after: Any) -> None:
     found = fleet(*objects, catalog=ANY_IMAGES)
-    fix = nearest_fix(decide(demand(**spec), found, ANY_IMAGES), found, ANY_IMAGES)
+    fix = with_fix(decide(demand(**spec), found, ANY_IMAGES), found, ANY_IMAGES).fix
     assert fix is not None
     told = orjson.loads(orjson.dumps([fix.changes[0].field, fix.changes[0].before, fix.changes[0].after]))
     assert told == [field, before, after]

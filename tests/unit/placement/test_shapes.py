@@ -24,7 +24,7 @@ from builders import (
 
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 ONE_OR_TWO: list[dict[str, Any]] = [
@@ -90,7 +90,7 @@ def test_an_unknown_accelerator_of_a_shape_is_fixed_to_one_with_room(
     busy = [pod(f"p-{name}", name, {gpu.resource: 8}) for name, gpu in full]
     objects = [*(node(name, gpu) for name, gpu in [*full, *free]), *busy]
     found = decision(*objects, catalog=ANY_IMAGES, shapes=[{"accelerator": word}])
-    fix = nearest_fix(found, fleet(*objects), ANY_IMAGES)
+    fix = with_fix(found, fleet(*objects), ANY_IMAGES).fix
     assert fix is not None
     assert [(change.field, change.after) for change in fix.changes] == [("spec.shapes[0].accelerator", meant)]
 
@@ -98,7 +98,7 @@ def test_an_unknown_accelerator_of_a_shape_is_fixed_to_one_with_room(
 def test_the_fix_names_the_field_of_the_shape() -> None:
     shapes = [{"accelerator": "MI300X"}, {"nodes": 3, "gpusPerNode": 8}]
     found = decision(node("n", H100), catalog=ANY_IMAGES, shapes=shapes)
-    fix = nearest_fix(found, fleet(node("n", H100)), ANY_IMAGES)
+    fix = with_fix(found, fleet(node("n", H100)), ANY_IMAGES).fix
     assert fix is not None
     # The alternative for AMD stays one: a fix takes no device of the other vendor for it.
     assert (fix.changes[0].field, fix.changes[0].before, fix.changes[0].after) == ("spec.shapes[1].nodes", 3, 1)
@@ -120,7 +120,7 @@ def test_a_mistyped_model_that_is_denied_stays_denied(word: str, meant: list[str
     nodes = [node("a", A100, price="1.9"), node("h", H100, price="2"), node("m", MI300X, price="9")]
     found = decision(*nodes, catalog=ANY_IMAGES, placement={"accelerators": {"deny": [word]}})
     assert found.verdict is Verdict.MISCONFIGURED
-    fix = nearest_fix(found, fleet(*nodes), ANY_IMAGES)
+    fix = with_fix(found, fleet(*nodes), ANY_IMAGES).fix
     assert fix is not None
     assert [(change.field, change.after) for change in fix.changes] == [("spec.placement.accelerators.deny", meant)]
     placement = {"objective": "Cost", "accelerators": {"deny": meant or []}}
@@ -137,7 +137,7 @@ def fixes_of(word: str, *names: str) -> tuple[list[Any], str | None, str]:
     known, found, sentences = fleet(*nodes), [], []
     for spec in ({"placement": {"accelerators": {"allow": [word]}}}, {"shapes": [{"accelerator": word}]}):
         said = decision(*nodes, catalog=ANY_IMAGES, **spec)
-        fix = nearest_fix(said, known, ANY_IMAGES)
+        fix = with_fix(said, known, ANY_IMAGES).fix
         sentences.append(said.problems[0].message)
         found.append("none" if fix is None else fix.changes[0].after)
         assert fix is None or (len(fix.changes) == 1 and choose(fix.demand, known, ANY_IMAGES).choice is not None)
@@ -181,7 +181,7 @@ def test_a_shape_of_one_vendor_never_becomes_one_of_the_other() -> None:
         [node("h", H100, 2, price="2")],
         [{"accelerator": "MI300X"}, {"accelerator": "H100", "gpusPerNode": 4}],
     )
-    fix = nearest_fix(decision(*nodes, catalog=ANY_IMAGES, shapes=spec), fleet(*nodes), ANY_IMAGES)
+    fix = with_fix(decision(*nodes, catalog=ANY_IMAGES, shapes=spec), fleet(*nodes), ANY_IMAGES).fix
     assert fix is not None
     assert [(change.field, change.after) for change in fix.changes] == [("spec.shapes[1].gpusPerNode", 2)]
-    assert nearest_fix(decision(*nodes, catalog=ANY_IMAGES, shapes=spec[:1]), fleet(*nodes), ANY_IMAGES) is None
+    assert with_fix(decision(*nodes, catalog=ANY_IMAGES, shapes=spec[:1]), fleet(*nodes), ANY_IMAGES).fix is None

@@ -9,7 +9,7 @@ from builders import A100_40, ANY_IMAGES, H100, H200, L4, MI300X, Object, decisi
 
 from gpujob.placement.report.decision_json import plan, recipe
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 from tests.e2e.cluster.nodes import Nvidia
 
@@ -148,7 +148,7 @@ def test_what_serves_whole_on_each_gpu_is_told_to_be_tensor_parallel() -> None:
     """A job that says that nothing is spread and does not fit gets what would spread it, which for serving is no FSDP."""
     model = {"name": "llama-3.1-70b", "method": "Inference", "sharding": "None"}
     found = decided(node("h", H100), model=model, gpusPerNode=4)
-    fix = nearest_fix(found, fleet(node("h", H100), catalog=ANY_IMAGES), ANY_IMAGES)
+    fix = with_fix(found, fleet(node("h", H100), catalog=ANY_IMAGES), ANY_IMAGES).fix
     assert fix is not None
     assert (fix.changes[0].field, fix.changes[0].after) == ("spec.model.sharding", "TensorParallel")
 
@@ -225,7 +225,7 @@ def test_no_number_is_taken_that_engines_reject_while_another_holds_the_model(
         asked = {"name": model, "method": "Inference", **load}
         found = decided(*there, model=asked)
         if found.verdict is Verdict.IMPOSSIBLE:
-            fix = nearest_fix(found, fleet(*there, catalog=ANY_IMAGES), ANY_IMAGES)
+            fix = with_fix(found, fleet(*there, catalog=ANY_IMAGES), ANY_IMAGES).fix
             field = "spec.model.inference.concurrency"
             if fix is None or [change.field for change in fix.changes] != [field]:
                 continue
@@ -244,7 +244,7 @@ def test_no_number_is_taken_that_engines_reject_while_another_holds_the_model(
 def test_the_fix_for_too_many_requests_is_for_numbers_that_divide_the_heads() -> None:
     there = [node("a", H100, 6), node("b", H100, 6)]
     found = decided(*there, model=serving(2000))
-    fix = nearest_fix(found, fleet(*there, catalog=ANY_IMAGES), ANY_IMAGES)
+    fix = with_fix(found, fleet(*there, catalog=ANY_IMAGES), ANY_IMAGES).fix
     assert fix is not None
     assert [(change.field, change.after) for change in fix.changes] == [("spec.model.inference.concurrency", 48)]
 

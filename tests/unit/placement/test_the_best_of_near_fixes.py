@@ -11,7 +11,7 @@ from builders import A100, ANY_IMAGES, H100, L4, MI210, MI300X, T4, Object, deci
 
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.scoring.candidate import Fix
-from gpujob.placement.suggestions.search import nearest_fix
+from gpujob.placement.suggestions.search import with_fix
 
 T, L, H = node("t", T4, price="0.98"), node("l", L4, price="2"), node("h", H100, price="5")
 M, OLD = node("m", MI300X, price="1"), node("i", MI210, price="1.5")
@@ -21,7 +21,7 @@ ALLOW = "spec.placement.pools.allow"
 def fixed(*objects: Object, **spec: Any) -> Fix:
     """The nearest fix of a job that no pool can run, by the images of the builders; the job is placed with it."""
     known = fleet(*objects)
-    fix = nearest_fix(decision(*objects, catalog=ANY_IMAGES, **spec), known, ANY_IMAGES)
+    fix = with_fix(decision(*objects, catalog=ANY_IMAGES, **spec), known, ANY_IMAGES).fix
     assert fix is not None
     assert choose(fix.demand, known, ANY_IMAGES).choice is not None
     return fix

@@ -12,7 +12,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.summary import summary
 from gpujob.placement.scoring.candidate import Decision, Fix
 from gpujob.placement.suggestions import search
-from gpujob.placement.suggestions.search import nearest_fix, with_fix
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Reason, Verdict
@@ -28,7 +28,7 @@ def told(*objects: Object, **spec: Any) -> tuple[list[str], Fix | None]:
     """The reasons of the first candidate, and the fix of an impossible job."""
     found: Decision = decision(*objects, catalog=ANY_IMAGES, **spec)
     assert found.verdict is Verdict.IMPOSSIBLE
-    return [f.message for f in found.candidates[0].reasons], nearest_fix(found, fleet(*objects), ANY_IMAGES)
+    return [f.message for f in found.candidates[0].reasons], with_fix(found, fleet(*objects), ANY_IMAGES).fix
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_images_are_said_in_full() -> None:
     own = {"rocm": {"image": "me/x:1", "runtime": "rocm"}}
     objects = (node("a", A100, price="2"),)
     found = decision(*objects, catalog=ANY_IMAGES, images=own)
-    fix = nearest_fix(found, fleet(*objects), ANY_IMAGES)
+    fix = with_fix(found, fleet(*objects), ANY_IMAGES).fix
     assert fix is not None
     assert fix.message.startswith("without spec.images ({rocm: {image: me/x:1, runtime: rocm}}) it would fit")
 
@@ -251,7 +251,7 @@ def test_of_a_pool_that_a_shape_is_for_that_shape_is_told() -> None:
 
 def test_an_amount_is_said_as_it_was_written() -> None:
     found = decision(machine("a"), catalog=ANY_IMAGES, resources={"memory": "10Ti"})
-    fix = nearest_fix(found, fleet(machine("a")), ANY_IMAGES)
+    fix = with_fix(found, fleet(machine("a")), ANY_IMAGES).fix
     assert fix is not None
     assert [(change.before, change.after) for change in fix.changes] == [("10Ti", "1000Gi")]
 
@@ -363,6 +363,6 @@ def test_the_nearest_device_for_one_that_is_not_there_is_of_its_model_then_archi
         ({"placement": {"accelerators": {"allow": [wanted]}}}, "spec.placement.accelerators.allow", [wanted, nearest]),
         ({"shapes": [{"accelerator": wanted}]}, "spec.shapes[0].accelerator", nearest),
     ):
-        fix = nearest_fix(decision(*nodes, **spec), fleet(*nodes), load_catalog())
+        fix = with_fix(decision(*nodes, **spec), fleet(*nodes), load_catalog()).fix
         assert fix is not None
         assert [(change.field, change.after) for change in fix.changes] == [(field, after)]

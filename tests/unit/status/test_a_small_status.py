@@ -97,23 +97,19 @@ def test_a_queued_job_that_is_placed_keeps_nothing_of_its_wait() -> None:
     assert size(status) <= MOST, status
 
 
-def test_what_earlier_versions_wrote_is_taken_off() -> None:
+def test_the_candidates_of_the_wait_are_taken_off() -> None:
     its = child()
     status = placed(ONE, job(), its, just_placed(its))
-    sentence = status["conditions"][0]["message"]
     candidates = [{"pool": "a", "runtime": "r", "shape": "1x1", "outcome": "Fits"}]
-    earlier = status | {"candidates": candidates, "placement": status["placement"] | {"message": sentence}}
-    now = placed(None, job(**earlier), its, running("a"), LATER)
+    now = placed(None, job(**status, candidates=candidates), its, running("a"), LATER)
     assert "candidates" not in now
     assert "message" not in now["placement"]
-    assert next(c["message"] for c in now["conditions"] if c["type"] == "Placed") == sentence
+    sentences = [next(c["message"] for c in each["conditions"] if c["type"] == "Placed") for each in (status, now)]
+    assert sentences[0] == sentences[1]
 
 
-@pytest.mark.parametrize(
-    "also", [{}, {"candidates": [{"pool": "a", "runtime": "r", "shape": "1x1", "outcome": "Fits"}]}]
-)
-def test_the_sentence_survives_a_crash_before_the_status(also: dict[str, Any]) -> None:
-    its = child(hint=dict(job_status.hint(ONE)) | also)
+def test_the_sentence_survives_a_crash_before_the_status() -> None:
+    its = child(hint=job_status.hint(ONE))
     status = placed(None, job(), its, just_placed(its))
     assert status == placed(ONE, job(), its, just_placed(its))
 

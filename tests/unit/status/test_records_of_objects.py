@@ -193,6 +193,15 @@ def test_texts_of_a_child_that_are_too_long_are_cut_and_a_placement_is_left_out(
 
 
 @pytest.mark.parametrize(
+    ("message", "read"), [("x" * 300, True), ("x" * 5000, True), ("", True), (7, False), (None, False), (["x"], False)]
+)
+def test_the_sentence_of_a_placement_may_be_as_long_as_that_of_a_condition(message: Any, read: bool) -> None:
+    told = PLACEMENT | {"message": message}
+    found = read_child(child(annotations={Annotation.PLACEMENT: orjson.dumps(told).decode()}))
+    assert found.hint == (Hint(told) if read else Hint())
+
+
+@pytest.mark.parametrize(
     ("change", "pods"),
     [
         ({}, 2),

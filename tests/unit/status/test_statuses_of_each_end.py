@@ -133,11 +133,9 @@ def test_the_sentence_of_a_placement() -> None:
         ]
 
     chosen = "mi300x-ondemand is the only pool with room at $33.60 an hour"
-    assert (
-        sentence({"jobName": "j-1", "conditions": said("True", "as said"), "placement": {"message": "old"}})
-        == "as said"
-    )
-    assert sentence({"jobName": "j-1", "conditions": said("False", "waits"), "placement": {"message": "old"}}) == "old"
+    waits = {"jobName": "j-1", "conditions": said("False", "waits"), "placement": {"pool": "p"}}
+    assert sentence(waits | {"conditions": said("True", "as said")}) == "as said"
+    assert sentence(waits) == "placed on pool p"
     assert sentence({"jobName": "j-1", "placement": {"pool": "p"}}) == "placed on pool p"
     assert sentence({}) == "placed on pool ?"
     assert sentence({"conditions": said("True", "of a plan")}, child(PLACED)) == chosen
@@ -284,7 +282,7 @@ BASE: dict[str, Any] = {
     "conditions": [{"type": "Placed", "status": "False", "reason": "x", "observedGeneration": 1, "message": "m"},
                    {"type": "TelemetryReachable", "status": "False", "reason": "x"}],
     "candidates": [{"pool": "p", "reason": "x", "message": "m"}],
-    "placement": {"pool": "p", "image": "i", "nodeNames": ["n"], "message": "m", "pricePerHour": "1.00"},
+    "placement": {"pool": "p", "image": "i", "nodeNames": ["n"], "pricePerHour": "1.00"},
 }  # fmt: skip
 
 
@@ -311,7 +309,6 @@ def placed_of(**more: Any) -> dict[str, Any]:
         ({"placement": {**BASE["placement"], "image": "q"}}, True, False),
         ({"placement": {**BASE["placement"], "currentPricePerHour": "2"}}, True, False),
         ({"placement": {**BASE["placement"], "nodeNames": ["m"]}}, True, False),
-        ({"placement": {**BASE["placement"], "message": "n"}}, False, True),
         ({"placement": {**BASE["placement"], "pricePerHour": "2.00"}}, False, True),
         ({"cost": {"accrued": "1.00"}}, False, False),
     ],

@@ -45,8 +45,6 @@ class PlacementStatus(Shape):
     """Spot where the cloud can reclaim the nodes; absent otherwise."""
     price_source: Annotated[str, Field(max_length=256)] | None = None
     """The source of the price, with its date."""
-    message: Annotated[str, Field(max_length=256)] | None = None
-    """Why this pool, as earlier versions wrote it; the condition Placed says it."""
     digest: Annotated[str, Field(max_length=64)] | None = None
     """A digest of the decision."""
 

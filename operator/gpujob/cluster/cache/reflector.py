@@ -35,7 +35,6 @@ from gpujob.cluster.client.api_errors import (
 )
 from gpujob.cluster.client.client import SILENT_AFTER, ApiClient
 from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY, Clock
-from gpujob.cluster.client.transport import CONNECT_TIMEOUT
 from gpujob.values.untrusted import tables
 
 REFUSED_TRIES = 3
@@ -56,11 +55,6 @@ class Timings:
     hasty_end: float = 1.0  # a watch that ends sooner, without an event, counts as a failure
     page: int = 500
     absent: float = 120.0  # before the next check whether the server has a kind by now
-
-    @property
-    def replaced_within(self) -> float:
-        """The longest life of a dead stream: its silence, and the time of a new connection."""
-        return self.silence + CONNECT_TIMEOUT
 
 
 class WatchHealth:
@@ -87,10 +81,6 @@ class WatchHealth:
     def age(self, kind: str, now: float) -> float:
         """Seconds since the last byte for a kind."""
         return now - self.last_byte[kind]
-
-    def silent_for(self, now: float) -> float:
-        """Seconds since the last byte of the kind that has been silent longest."""
-        return max((now - at for at in self.last_byte.values()), default=0.0)
 
 
 class _UnknownLoss(Exception):

@@ -117,11 +117,6 @@ def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
     return replace(decision, fix=replace(fix, message=f"{fix.message}, {state_now(nearest)}"))
 
 
-def nearest_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Fix | None:
-    """The change that `with_fix` adds, of at most MOST_CHANGES fields; None if none helps."""
-    return with_fix(decision, fleet, catalog).fix
-
-
 def fix_for_pool(decision: Decision, pool: Pool, fleet: Fleet, catalog: Catalog) -> Fix | str:
     """The smallest change that makes a job fit one pool that rejects it; if there is none, a sentence that says so."""
     found = _searched(decision, _of_pool(decision, pool), fleet, catalog, pool.name)

@@ -94,16 +94,15 @@ def _of_reading(job: JobRecord, child: ChildRecord, telemetry: Telemetry) -> tup
 
 def _chosen(job: JobRecord, child: ChildRecord) -> tuple[dict[str, Any], str]:
     """status.placement, and the sentence of the condition Placed, its only copy."""
-    held = table(job.status, "placement")
+    held = dict(table(job.status, "placement"))
     if job.status.get("jobName") == child.name or not child.hint.placement:
         said = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.PLACED)
-        sentence = next((c.get("message") for c in said if c.get("status") == "True"), held.get("message"))
+        sentence = next((c.get("message") for c in said if c.get("status") == "True"), None)
     else:
         # The stored message is older than this child: a wait, or the plan of a suspended job.
-        held = child.hint.placement
-        sentence = held.get("message")
-    placement = {key: value for key, value in held.items() if key != "message"}
-    return placement, str(sentence or f"placed on pool {placement.get('pool', '?')}")
+        held = dict(child.hint.placement)
+        sentence = held.pop("message", None)
+    return held, str(sentence or f"placed on pool {held.get('pool', '?')}")
 
 
 def refused(job: JobRecord, decision: Decision, now: str, state: State | None = None) -> dict[str, Any]:

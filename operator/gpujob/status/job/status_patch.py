@@ -31,10 +31,8 @@ def has_other_numbers(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> boo
 
 def _words(status: Mapping[str, Any]) -> tuple[object, ...]:
     sentences = sorted((str(c.get("type")), str(c.get("message"))) for c in tables(status, "conditions"))
-    told = table(status, "placement")
     # The planned one of equal nodes is not written again: it changes with every other job.
-    chosen = told.get("message"), told.get("pricePerHour")
-    return sentences, list(tables(status, "candidates")), chosen
+    return sentences, list(tables(status, "candidates")), table(status, "placement").get("pricePerHour")
 
 
 def _merge_patch(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

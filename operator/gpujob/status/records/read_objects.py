@@ -256,11 +256,10 @@ def _hint(text: Any, *, packed: bool) -> Hint:
     """
     try:
         value = json.loads(text) if isinstance(text, str) and len(text) <= 65536 else {}
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or not isinstance(value.get("message", ""), str):
             return Hint()
-        # Earlier versions wrote the results of other pools too.
-        value.pop("candidates", None)
-        GPUJobStatus.model_validate({"placement": value})
+        placement = {key: each for key, each in value.items() if key != "message"}
+        GPUJobStatus.model_validate({"placement": placement})
     except (ValueError, RecursionError):
         return Hint()
     return Hint(Packed(value) if packed else value)

@@ -60,11 +60,6 @@ class Phases:
             self._seen = (name, seen[1])
 
     @property
-    def is_open(self) -> bool:
-        """Whether the process is in a phase."""
-        return bool(self._open) or self._seen is not None
-
-    @property
     def is_said(self) -> bool:
         """Whether the program says that it is in a phase: then its stack is not asked."""
         return bool(self._open)
