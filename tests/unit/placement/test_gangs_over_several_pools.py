@@ -217,7 +217,7 @@ def test_the_fix_of_a_gang_that_several_pools_hold_together_keeps_its_nodes(
 ) -> None:
     found, known = decided(*nodes, **PAIR, placement=placement), fleet(*nodes, catalog=CATALOG)
     assert found.verdict is Verdict.IMPOSSIBLE
-    fix = nearest_fix(found, known, CATALOG)
+    fix = with_fix(found, known, CATALOG).fix
     assert fix is not None
     assert fix.message == f"{sentence} it would fit pool {fix.pool}"
     assert choose(fix.demand, known, CATALOG).verdict is Verdict.PLACED
