@@ -86,6 +86,8 @@ class Reason(StrEnum):
     NAMESPACE_UNKNOWN = ("NamespaceUnknown",
         "the labels of the job's namespace decide, and the description of the cluster lacks them",
         "capture the cluster with its namespaces")
+    NAMESPACE_TERMINATING = ("NamespaceTerminating", "the job's namespace is being deleted, and the API server creates no pod there",
+        "a GPUJob in another namespace, or in a new one of that name when this one is gone")
     POD_SECURITY_BLOCKED = ("PodSecurityBlocked", "the Pod Security level of the namespace forbids what the pods would be",
         "another level for the namespace, another user, or another pool")
     RUNTIME_CLASS_MISSING = ("RuntimeClassMissing", "the RuntimeClass that the GPUPool names does not exist",
@@ -358,6 +360,7 @@ FIXABLE_REASONS: Final = frozenset(
         Reason.NO_DEVICE_PLUGIN,
         Reason.NO_DEVICE_CLASS,
         Reason.NAMESPACE_UNKNOWN,
+        Reason.NAMESPACE_TERMINATING,
         Reason.POD_SECURITY_BLOCKED,
         Reason.RUNTIME_CLASS_MISSING,
         Reason.RUNTIME_HANDLER_MISSING,

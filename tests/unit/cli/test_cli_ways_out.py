@@ -267,7 +267,7 @@ def of_a_driver(*more: Object, sliced: bool = False) -> list[Object]:
         # A pod that the description does not have.
         (of_a_driver(claim("c", "gpu-0", "gpu-1", by="trainer-0")),
          ["pod team/trainer-0 holds 2 GPUs on n0; its end is unknown"]),
-        # A pod of a GPUJob that says how far it is, and one of nobody.
+        # A pod of a GPUJob that says how far it is, and one of no job.
         (of_a_driver(claim("c", "gpu-0", by="train-0"), claim("d", "gpu-1", by="shell"), running("train", percent=62),
                      pod("train-0", "n0", 0, "train"), pod("shell", "n0", 0)),
          ["pod team/shell holds 1 GPU on n0; its end is unknown",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpupool, node, pod
 
+from gpujob.placement.report import summary
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
@@ -260,3 +261,45 @@ def test_without_an_installation_the_service_account_is_a_doubt() -> None:
     assert found.verdict is Verdict.PLACED
     doubts = [each.message for each in found.candidates[0].doubts]
     assert "nothing is known of the ServiceAccounts that the admin allows here, reader is unchecked" in doubts
+
+
+ENDING = (
+    {"status": {"phase": "Terminating"}},
+    {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+    {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Terminating"}},
+)
+
+
+def ending(name: str, written: Object) -> Object:
+    found = space(name)
+    return {**found, **written, "metadata": {**found["metadata"], **written.get("metadata", {})}}
+
+
+@pytest.mark.parametrize("written", ENDING)
+def test_nothing_is_placed_in_a_namespace_that_is_being_deleted(written: Object) -> None:
+    found = planned(node("n", MI300X), ending("default", written))
+    assert (found.verdict, summary.reason(found), found.fix) == (
+        Verdict.MISCONFIGURED,
+        Reason.NAMESPACE_TERMINATING,
+        None,
+    )
+    assert summary.summary(found) == (
+        "namespace default is being deleted, and the API server creates no pod there; use another, or a new one of that "
+        "name"
+    )
+
+
+def test_jobs_of_other_namespaces_take_what_it_leaves() -> None:
+    found = fleet(node("n", MI300X), space(), ending("leaving", ENDING[0]), catalog=ANY_IMAGES)
+    queue = [
+        Waiting(f"{number}", "", demand(gpusPerNode=8), namespace=each)
+        for number, each in enumerate(("leaving", "default"))
+    ]
+    answers = [placing.decision.verdict for placing in place_all(queue, found, ANY_IMAGES)]
+    assert answers == [Verdict.MISCONFIGURED, Verdict.PLACED]
+
+
+def test_a_namespace_that_is_active_or_not_known_ends_nothing() -> None:
+    active = {**space(), "status": {"phase": "Active"}}
+    assert planned(node("n", MI300X), active).verdict is Verdict.PLACED
+    assert planned(node("n", MI300X), ending("other", ENDING[0])).verdict is Verdict.PLACED

@@ -1,4 +1,4 @@
-"""What a job that waits is told: of which nodes of the pool it can take none, and what it waits for if the pool is not busy."""
+"""What a wait says: which nodes of the pool the job cannot take, and what it waits for if the pool is not busy."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from gpujob.fleet.devices.group import TELLING
 from gpujob.fleet.dra.resource_slices import EXTENDED_CLAIM, KINDS
 from gpujob.fleet.health.conditions import read_conditions
 from gpujob.fleet.health.signals import LABELS
-from gpujob.fleet.kubernetes.namespaces import ENFORCE, IDS
+from gpujob.fleet.kubernetes.namespaces import ENFORCE, IDS, is_terminating
 from gpujob.fleet.kubernetes.objects import EXTENDED_STATUS, TERMINAL_PHASES
 from gpujob.fleet.kubernetes.parse import OF_SPLITTING, pods_per_card
 from gpujob.fleet.kubernetes.persistent_volumes import ZONES, read_tie
@@ -203,7 +203,8 @@ def _namespace(raw: Table, selected: set[str]) -> dict[str, Any]:
     metadata = table(raw, "metadata")
     labels, annotations = table(metadata, "labels"), table(metadata, "annotations")
     kept = {key: labels[key] for key in labels if key == ENFORCE or key in selected}
-    return an_object(raw, filled(labels=kept, annotations=present(annotations, *IDS)))
+    ends = {"phase": "Terminating"} if is_terminating(raw) else {}
+    return an_object(raw, filled(labels=kept, annotations=present(annotations, *IDS)), status=ends)
 
 
 def _gpupool(raw: Table, selected: set[str]) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
@@ -38,6 +38,7 @@ from gpujob.cluster.client.client import APPLY_PATCH, ApiClient
 from gpujob.cluster.client.paths import Resource
 from gpujob.cluster.writer.child_errors import refusal
 from gpujob.cluster.writer.taken_names import is_made_for
+from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.pools.pool import Pool
 from gpujob.status.attempts.ownership import is_child
 from gpujob.status.job.events import event_of
@@ -316,7 +317,7 @@ class Writer:
             await self._create_event(job.namespace, event, f"{job.namespace}/{job.name}")
 
     async def _create_event(self, namespace: str, event: Mapping[str, Any], about: str) -> None:
-        if not self._is_leader():
+        if not self._is_leader() or self._is_ending(namespace):
             return
         try:
             await self._client.create(EVENTS.path(namespace), dict(event))
@@ -324,6 +325,11 @@ class Writer:
             pass
         except ApiError as error:
             log.warning("event not written", about=about, error=str(error))
+
+    def _is_ending(self, namespace: str) -> bool:
+        """Whether a namespace is being deleted: the API server creates nothing there any more."""
+        space = cast("Namespace | None", self._cache.get("namespaces", None, namespace))
+        return space is not None and space.terminating
 
     def _note(self, resource: Resource, obj: Any) -> None:
         if self._cache.follows(resource.plural, table(obj, "metadata").get("namespace")):

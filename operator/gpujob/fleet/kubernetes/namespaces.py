@@ -49,6 +49,9 @@ class Namespace:
     monthly_budget: str | None = None
     """What its jobs may cost in a month, as an admin wrote it; None where nothing is said."""
 
+    terminating: bool = False
+    """Whether it is being deleted, so that the API server creates nothing in it."""
+
     @property
     def level(self) -> str:
         """The level that it enforces. Without a label that is the cluster's default, which is `privileged` unless an
@@ -71,7 +74,13 @@ def read_namespace(raw: Mapping[str, Any]) -> Namespace:
         {key: value for key, value in labels.items() if isinstance(key, str) and isinstance(value, str)},
         IdRanges(uids, groups) if uids and groups else None,
         str(annotations[Annotation.MONTHLY_BUDGET]) if Annotation.MONTHLY_BUDGET in annotations else None,
+        is_terminating(raw),
     )
+
+
+def is_terminating(raw: Mapping[str, Any]) -> bool:
+    """Whether a Namespace object is being deleted, which no one can stop."""
+    return bool(table(raw, "metadata").get("deletionTimestamp")) or table(raw, "status").get("phase") == "Terminating"
 
 
 def _range(written: Any) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Why a pool has no room for a job, in exact numbers: what it never has, and what it does not have now."""
+"""Why a pool can never run a job, in exact numbers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from gpujob.fleet.kubernetes.runtime_classes import lacks
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.node_filters import asked_of, disk_needed, rejections
-from gpujob.placement.capacity.pod_resources import minimum_of, node_needs
-from gpujob.placement.capacity.topology import out_of_links, too_scattered
+from gpujob.placement.capacity.pod_resources import minimum_of
+from gpujob.placement.capacity.topology import too_scattered
 from gpujob.placement.request.demand import Demand
 from gpujob.values.finding import Cores, Finding, Need, Size, counted, listed
 from gpujob.values.vocabulary import Reason
 
 OF_CLASS: Final = {Reason.RUNTIME_HANDLER_MISSING, Reason.RUNTIME_CLASS_EXCLUDES}
 """Why the RuntimeClass of the pool's pods excludes a node."""
-_NAMED: Final = 2
-"""The most unusable nodes that a sentence names with a reason."""
 
 
 def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_size: int | None) -> Iterable[Finding]:
@@ -190,7 +188,7 @@ def _added(more: int, pool: Pool) -> str:
 def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
     """The resource that too few nodes have; if each one alone is on enough nodes, those that some lack, all at once."""
     asked, whole = asked_of(demand) + pool.overhead, [node.allocatable + pool.overhead for node in nodes]
-    whence = partial(_whence, demand, pool, asked_of(demand))
+    of = partial(whence, demand, pool, asked_of(demand))
     parts = [
         ("CPU", Cores, asked.millicores, [each.millicores for each in whole]),
         ("memory", Need, asked.memory, [each.memory for each in whole]),
@@ -205,14 +203,14 @@ def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> I
         if largest < amount:
             sentence = "needs {} {}{} on one node, the largest node has {}"
             has = Size(largest) if show is Need else show(largest)
-            yield Finding(Reason.NODE_TOO_SMALL, sentence, (show(amount), name, whence(name), has))
+            yield Finding(Reason.NODE_TOO_SMALL, sentence, (show(amount), name, of(name), has))
         else:
             sentence = "needs {} {}{} on each of {} nodes, {} of {} have that"
-            numbers = (show(amount), name, whence(name), demand.nodes, enough, _all(nodes))
+            numbers = (show(amount), name, of(name), demand.nodes, enough, _all(nodes))
             yield Finding(Reason.NODE_TOO_SMALL, sentence, numbers)
     if not short:
         lacking = [part for part in parts if part[2] and min(part[3]) < part[2]]
-        every = listed(f"{show(amount)} {name}{whence(name)}" for name, show, amount, _ in lacking)
+        every = listed(f"{show(amount)} {name}{of(name)}" for name, show, amount, _ in lacking)
         enough = sum(each.covers(asked) for each in whole)
         on = f"each of {demand.nodes} nodes" if demand.nodes > 1 else "one node"
         sentence = "needs {} on {}, {} of {} have that" + (" together" if len(lacking) > 1 else "")
@@ -223,7 +221,7 @@ def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> I
         )
 
 
-def _whence(demand: Demand, pool: Pool, needs: Resources, name: str) -> str:
+def whence(demand: Demand, pool: Pool, needs: Resources, name: str) -> str:
     """Clauses about a pod's needs: the LimitRange whose minimum they are, and the overhead of the pool's RuntimeClass."""
     amount = {"CPU": needs.millicores, "memory": needs.memory, "ephemeral-storage": needs.storage or 0}.get(name, 0)
     return minimum_of(demand, name.lower(), amount) + _of_class(pool, name)
@@ -242,121 +240,3 @@ def _all(nodes: Sequence[PoolNode]) -> str:
     """The number of nodes, with those that can be added counted separately."""
     coming = sum(node.coming for node in nodes)
     return f"{len(nodes)} ({coming} of them to be added)" if coming else f"{len(nodes)}"
-
-
-def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -> Iterable[Finding]:
-    """Why nodes that can run the gang when empty do not run it now; `with_room` of them do."""
-    ready = [node for node in able if node.unready is None and not demand.excludes(node.name)]
-    unready = [found for node in able if (found := _unready(demand, node))]
-    gpus = demand.gpus_per_node
-    free = sum(max(node.free, 0) for node in ready)
-    largest = max((node.free for node in ready if not node.coming), default=0)
-    on = f"on each of {demand.nodes} nodes" if demand.nodes > 1 else "on one node"
-    if not ready:
-        yield from _of_each_node(unready)
-        return
-    unlinked = out_of_links(demand, pool, ready)
-    if unlinked is not None:
-        yield unlinked
-        return
-    crowded = next((n for n in ready if n.free >= gpus and not n.left.covers(node_needs(demand, n))), None)
-    needed = counted(gpus, "free GPU")
-    has = "1 node has" if with_room == 1 else f"{with_room or 'no'} nodes have"
-    room = f"; {has} room" if demand.nodes > 1 else ""
-    # Like the output of `pools`: nodes that can be added follow the existing ones.
-    there = [node for node in ready if not node.coming]
-    free_there = sum(max(node.free, 0) for node in there)
-    grown = _out_of_use(demand, pool, able) + _can_be_added(pool, able)
-    if free >= gpus * demand.nodes and crowded is None:
-        sentence = "needs {} {}: {} are free over {}, at most {} on one{}"
-        over = counted(len(there), "node")
-        yield Finding(Reason.FRAGMENTED, sentence, (needed, on, free_there, over, max(largest, 0), grown + room))
-    elif crowded is not None:
-        sentence = "GPUs are free on {}, which has too little left beside them: {}"
-        lacking = listed(_too_little(demand, pool, crowded.left, node_needs(demand, crowded)))
-        where = "a node to be added" if crowded.coming else f"node {crowded.name}"
-        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (where, lacking))
-    else:
-        total = sum(node.total or node.healthy for node in able if not node.coming)
-        sentence = "needs {} {}, {} of {} are free{}"
-        yield Finding(Reason.NOT_ENOUGH_FREE, sentence, (needed, on, free_there, total, grown + room))
-    yield from _first_of_each_reason(unready)
-
-
-def _out_of_use(demand: Demand, pool: Pool, able: Iterable[PoolNode]) -> str:
-    """The number of GPUs that no pod holds and none gets now, and why; empty if there is none."""
-    count, why = 0, list[str]()
-    for node in able:
-        unready, missing = _unready(demand, node), max((node.total or 0) - node.healthy, 0)
-        idle = missing + (max(node.free, 0) if unready else 0)
-        if idle and not node.coming:
-            count += idle
-            why.append(unready.message if unready else _not_offered(pool, node))
-    more = [counted(len(why) - _NAMED, "more node")] if len(why) > _NAMED else []
-    return f", {count} cannot be used ({listed([*why[:_NAMED], *more])})" if count else ""
-
-
-def _not_offered(pool: Pool, node: PoolNode) -> str:
-    """Why a node offers fewer devices than it has."""
-    told = (each.message for each in pool.doubts if each.reason is Reason.DEVICE_TAINTED and node.name in each.numbers)
-    return next(told, f"node {node.name} offers {node.healthy} of {node.total}")
-
-
-def _can_be_added(pool: Pool, able: Iterable[PoolNode]) -> str:
-    """The number of nodes that can be added and what the pods that wait for them leave, if a job can use one; else empty."""
-    one = next((node for node in able if node.coming), None)
-    if one is None or pool.growth is None:
-        return ""
-    count, started = pool.growth.count, pool.growth.started
-    fresh = f", {counted(count, 'node')} with {counted(one.healthy, 'GPU')} can be added" if count else ""
-    if not started:
-        return fresh
-    most, have = max(node.free for node in started), "has" if len(started) == 1 else "have"
-    held = f"{counted(len(started), 'node')} to be added for other jobs {have}"
-    return f"{fresh}, {held} at most {most} of {counted(one.healthy, 'GPU')} free"
-
-
-def _too_little(demand: Demand, pool: Pool, left: Resources, needs: Resources) -> Iterator[str]:
-    """The resources that do not cover a pod's needs (see `Resources.covers`), each as `left of needed`."""
-    whence = partial(_whence, demand, pool, needs)
-    left, needs = left + pool.overhead, needs + pool.overhead
-    parts = (
-        ("CPU", Cores, Cores, left.millicores, needs.millicores),
-        ("memory", Size, Need, left.memory, needs.memory),
-        ("ephemeral-storage", Size, Need, left.storage or 0, needs.storage or 0),
-        ("more pods", int, int, left.pods, needs.pods),
-    )
-    for name, has, asks, there, needed in parts:
-        if there < needed:
-            yield f"{has(max(there, 0))} {name} of {asks(needed)} needed{whence(name)}"
-
-
-def _unready(demand: Demand, node: PoolNode) -> Finding | None:
-    """Why no pod of the job can start on a node now, whatever is free there; None where one can."""
-    if node.unready is None:
-        excluded = demand.excludes(node.name)
-        return excluded.finding if excluded else None
-    arriving = demand.arrives(node.name) if node.unready.reason is Reason.NO_ALLOCATABLE else None
-    if arriving is None:
-        return node.unready
-    sentence = "node {} came at {} and offers no GPUs yet; they are waited for until {}"
-    return Finding(Reason.WAITING_FOR_DEVICES, sentence, (node.name, arriving.since, arriving.until))
-
-
-def _of_each_node(findings: Sequence[Finding]) -> Iterable[Finding]:
-    """Why each of a gang's nodes cannot be used now, by reason; of many nodes the first ones of each reason and how many more."""
-    alike: dict[Reason, list[Finding]] = {}
-    for finding in findings:
-        alike.setdefault(finding.reason, []).append(finding)
-    for reason, found in alike.items():
-        most = len(found) if len(found) <= _NAMED + 1 else _NAMED
-        yield from found[:most]
-        if len(found) > most:
-            yield Finding(reason, "{} cannot be used either", (counted(len(found) - most, "more node"),))
-
-
-def _first_of_each_reason(findings: Iterable[Finding]) -> Iterable[Finding]:
-    first: dict[Reason, Finding] = {}
-    for finding in findings:
-        first.setdefault(finding.reason, finding)
-    return first.values()

@@ -98,8 +98,19 @@ def _instead(known: NoFeature, demand: Demand) -> str:
 
 
 def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Finding, ...]:
-    """Problems of the job itself: unknown names, missing runtimes."""
-    return tuple(filter(None, (*_unknown_words(demand, fleet, catalog), gfx_override.problem(demand))))
+    """Problems of the job itself: unknown names, missing runtimes, a namespace that is being deleted."""
+    words, override = _unknown_words(demand, fleet, catalog), gfx_override.problem(demand)
+    return tuple(filter(None, (_of_namespace(demand), *words, override)))
+
+
+def _of_namespace(demand: Demand) -> Finding | None:
+    """The problem that the job's namespace is being deleted: its end cannot be stopped."""
+    if not demand.terminating:
+        return None
+    sentence = (
+        "namespace {} is being deleted, and the API server creates no pod there; use another, or a new one of that name"
+    )
+    return Finding(Reason.NAMESPACE_TERMINATING, sentence, (demand.terminating,))
 
 
 def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Finding]:

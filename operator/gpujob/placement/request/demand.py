@@ -120,6 +120,8 @@ class Demand:
     """The claims that do not exist."""
     troubled: tuple[tuple[str, str], ...] = ()
     """The claims with which no pod starts, and the reason of each."""
+    terminating: str = ""
+    """Its namespace if that is being deleted; set by `bounded`."""
     limits: Limits | None = None
     """The bounds that the LimitRanges of its namespace set for its pods; set by `bounded`."""
     copies_code: bool = False
