@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from builders import H100, node
+from builders import H100, Object, node
 from cli_room import CATALOG, MIXED, ROOT, Command, check_golden, manifest
+
+from gpujob.status.attempts.waits import write_time
 
 POOL = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUPool"}
 
@@ -186,3 +189,32 @@ def test_the_table_fits_120_columns_whatever_the_pools_are_called(gpujob: Comman
     wide = gpujob("pools", "--cluster", path, "-o", "wide").out
     assert "PRICE FROM" in wide
     assert long in wide
+
+
+def created(minutes_ago: int, found: Object) -> Object:
+    found["metadata"]["creationTimestamp"] = write_time(datetime.now(UTC) - timedelta(minutes=minutes_ago))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("nodes", "notes", "problem"),
+    [
+        # A node of a minute ago, by the words of a plan.
+        ([created(1, node("h", H100, devices={}))], ["node h came at", "they are waited for until"], None),
+        ([created(1, node("h", H100, allocatable={"nvidia.com/gpu": "0"}))], ["node h came at"], None),
+        ([created(1, node("h", H100, devices={})), created(2, node("i", H100, devices={}))], ["node h came at"], None),
+        # One whose time is over, alone and beside a new one.
+        ([created(60, node("h", H100, devices={}))], ["no device plugin offers nvidia.com/gpu"], "NoDevicePlugin"),
+        ([created(60, node("h", H100, devices={})), created(1, node("i", H100, devices={}))],
+         ["no device plugin offers nvidia.com/gpu"], "NoDevicePlugin"),
+    ],
+)  # fmt: skip
+def test_a_new_node_without_devices_is_waited_for_as_in_a_plan(
+    gpujob: Command, nodes: list[Object], notes: list[str], problem: str | None
+) -> None:
+    stdin = yaml.safe_dump_all(nodes)
+    shown = gpujob("pools", "--cluster", "-", "-o", "wide", stdin=stdin).out
+    assert all(note in " ".join(shown.split()) for note in notes), shown
+    (pool,) = json.loads(gpujob("pools", "--cluster", "-", "-o", "json", stdin=stdin).out)
+    assert (pool["problem"] and pool["problem"]["reason"]) == problem
+    assert problem or {each["reason"] for each in pool["notReady"]} == {"WaitingForDevices"}

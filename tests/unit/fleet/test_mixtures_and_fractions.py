@@ -304,3 +304,31 @@ def test_whole_devices_by_an_admin_s_word_contradict_the_labels_in_a_warning() -
     assert "labels count 4 devices, nvidia.com/gpu shows 8: all are taken as whole, as the GPUPool says" in {
         doubt.message for doubt in found.candidates[0].doubts
     }
+
+
+@pytest.mark.parametrize(
+    ("offered", "named"),
+    [
+        ({"volcano.sh/vgpu-number": "40", "volcano.sh/vgpu-memory": "180000"}, "volcano.sh/vgpu-number"),
+        ({"volcano.sh/gpu-memory": "180000"}, "volcano.sh/gpu-memory"),
+        ({"aliyun.com/gpu-mem": "180", "aliyun.com/gpu-count": "4"}, "aliyun.com/gpu-mem"),
+        ({"tencent.com/vcuda-core": "400"}, "tencent.com/vcuda-core"),
+    ],
+)
+def test_cards_that_another_scheduler_splits_are_named_by_its_resource(offered: dict[str, str], named: str) -> None:
+    pool = pool_of(fleet(node("n", L40S, 4, devices=offered)), "n")
+    assert pool.problem is not None
+    assert (pool.problem.reason, pool.problem.message) == (
+        Reason.NO_DEVICE_PLUGIN,
+        f"labels of node n show NVIDIA devices and it offers {named} in place of nvidia.com/gpu: another scheduler splits its "
+        "cards; give the node to NVIDIA's device plugin, or leave it to that scheduler",
+    )
+    # Beside NVIDIA's own plugin the same cards are offered twice.
+    both = pool_of(fleet(node("n", L40S, 4, devices={"nvidia.com/gpu": "4", **offered})), "n")
+    assert (both.problem, both.kind, both.total) == (None, "Shared", 4)
+
+
+def test_a_resource_that_splits_no_card_changes_nothing() -> None:
+    others = {"nvidia.com/gpu": "4", "volcano.sh/numa": "2", "aliyun.com/eni": "8", "volcano.sh/vgpu-number": "0"}
+    pool = pool_of(fleet(node("n", L40S, 4, devices=others)), "n")
+    assert (pool.problem, pool.kind, pool.free) == (None, "Whole", 4)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpujob.catalog.catalog import Catalog
     from gpujob.cli.input.request import Request
     from gpujob.fleet.kubernetes.objects import Node
+    from gpujob.fleet.pools.arriving import Arriving
     from gpujob.fleet.pools.fleet import Fleet
     from gpujob.fleet.sources.cluster_file import ClusterObjects
 
@@ -100,6 +101,14 @@ def objects_of(documents: list[Any], request: Request, catalog: Catalog) -> Clus
         when = objects.published_at or "an unknown time"
         say(f"nodes cannot be read; published GPUPools are used: free as of {when}")
     return objects
+
+
+def arriving(objects: ClusterObjects, now: datetime) -> tuple[Arriving, ...]:
+    """New nodes whose devices are pending, as long as the operator waits for them by default."""
+    from gpujob.lifecycle.timings import Timings
+    from gpujob.status.attempts import waits
+
+    return tuple(waits.arriving(objects.nodes, now, Timings().provision))
 
 
 def _as_of_now(nodes: Iterable[Node], documents: list[Any]) -> Iterable[Node]:

@@ -96,12 +96,14 @@ def pools(request: Request) -> int:
     """Show the GPU pools: what is free, what it costs, and what is wrong or doubtful."""
     from gpujob.cli.input import sources
     from gpujob.cli.input.site import catalog_for, note_prices_of_nothing
+    from gpujob.fleet.pools.arriving import with_arriving
     from gpujob.fleet.sources.cluster_file import fleet_of
 
     found = sources.read_raw(request)
     known = catalog_for(request, found)
     objects = sources.objects_of(found, request, known)
     fleet, _ = fleet_of(objects, known)
+    fleet = with_arriving(fleet, sources.arriving(objects, datetime.now(UTC)))
     note_prices_of_nothing(known, fleet.pools)
     sources.note_no_pools(objects, fleet)
     if request.in_tables:
@@ -299,8 +301,6 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], Catalog]:
     from gpujob.cli.planning.competing_jobs import rivals_in
     from gpujob.cli.planning.holders import Holdings
     from gpujob.fleet.sources.cluster_file import fleet_of
-    from gpujob.lifecycle.timings import Timings
-    from gpujob.status.attempts import waits
 
     _one_reader_of_stdin(request)
     jobs = sources.read_manifest(str(request.filename), request.namespace)
@@ -312,10 +312,7 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], Catalog]:
     sources.note_no_pools(objects, fleet)
     if request.cluster is None:
         sources.note_missing_namespaces(jobs, fleet.namespaces)
-    profiles, arriving = (
-        planner.profiles_of(objects),
-        tuple(waits.arriving(objects.nodes, now, Timings().provision)),
-    )
+    profiles, arriving = planner.profiles_of(objects), sources.arriving(objects, now)
 
     def rivals(asked: Sequence[Waiting]) -> Sequence[Waiting]:
         return rivals_in(documents, asked, fleet, profiles, now)

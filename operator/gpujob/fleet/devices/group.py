@@ -129,12 +129,21 @@ def _facts(
     capacity: Amounts,
     devices: Amounts,
     pods_per_card: int,
+    split_as: str,
     resource: str,
     instance_type: str,
     catalog: Catalog,
 ) -> tuple[DeviceFacts, int | None]:
     """The facts and number of a resource's devices by its labels, computed once for all nodes with the same labels."""
-    node = Node("", "", dict(items), devices=dict(devices), capacity=dict(capacity), pods_per_card=pods_per_card)
+    node = Node(
+        "",
+        "",
+        dict(items),
+        devices=dict(devices),
+        capacity=dict(capacity),
+        pods_per_card=pods_per_card,
+        split_as=split_as,
+    )
     reader = nvidia if vendor_of(resource) is Vendor.NVIDIA else amd
     facts = reader.read(node, resource, instance_type, catalog)
     return _with_doubts(facts, unreadable(node.labels, facts, resource)), _labelled(facts, resource, node)
@@ -155,7 +164,9 @@ def _with_doubts(facts: DeviceFacts, doubts: tuple[Finding, ...]) -> DeviceFacts
 
 def _group(node: Node, items: LabelItems, origin: Origin, resource: str, catalog: Catalog) -> DeviceGroup:
     amounts = (tuple(node.capacity.items()), tuple(node.devices.items()))
-    facts, labelled = _facts(items, *amounts, node.pods_per_card, resource, origin.instance_type, catalog)
+    facts, labelled = _facts(
+        items, *amounts, node.pods_per_card, node.split_as, resource, origin.instance_type, catalog
+    )
     healthy = node.devices.get(resource, 0)
     capacity = max(node.capacity.get(resource, 0), healthy)
     if labelled and 0 < capacity < labelled and facts.problem is None:
@@ -254,11 +265,22 @@ def _without_plugin(
     for reader, resource in ((nvidia, nvidia.PLAIN), (amd, amd.PLAIN)):
         if vendor_of(resource) in labelled:
             known = reader.read(node, resource, origin.instance_type, catalog)
-            sentence = "labels of node {} show {} devices but no device plugin offers {}; install or restart the plugin"
-            problem: Finding | None = Finding(Reason.NO_DEVICE_PLUGIN, sentence, (node.name, known.vendor, resource))
+            problem: Finding | None = _no_plugin(node, known.vendor, resource)
             away = maintenance.away(node, known.vendor)
             if away is not None and away.reason is Reason.NOT_READY:
                 # An empty offer is no fault then: the plugin comes back with the node, or is not expected.
                 problem = away if known.problem else None
             total = reader.count(node.labels) or devices_of_machine(node.labels, origin.instance_type, catalog)
             yield DeviceGroup(node, origin, resource, replace(known, problem=problem, unnamed=False), total, 0)
+
+
+def _no_plugin(node: Node, vendor: Vendor, resource: str) -> Finding:
+    """The problem that labels show devices and no device plugin offers them."""
+    if node.split_as and vendor is Vendor.NVIDIA:
+        sentence = (
+            "labels of node {} show {} devices and it offers {} in place of {}: another scheduler splits its cards; give the node "
+            "to {}'s device plugin, or leave it to that scheduler"
+        )
+        return Finding(Reason.NO_DEVICE_PLUGIN, sentence, (node.name, vendor, node.split_as, resource, vendor))
+    sentence = "labels of node {} show {} devices but no device plugin offers {}; install or restart the plugin"
+    return Finding(Reason.NO_DEVICE_PLUGIN, sentence, (node.name, vendor, resource))

@@ -120,6 +120,8 @@ class Node:
     """Its creation time (RFC 3339); empty if unknown."""
     pods_per_card: int = 0
     """The number of pods that another scheduler lets share each NVIDIA card, by its annotation; 0 if none says so."""
+    split_as: str = ""
+    """The resource with which another scheduler splits its NVIDIA cards; empty if it offers none."""
     conditions: tuple[Condition, ...] = ()
     """The conditions that report trouble; readiness is in `ready`."""
     suspicion: str = ""

@@ -44,6 +44,7 @@ def read_node(raw: Mapping[str, Any]) -> Node:
     # As the API server does, capacity stands for an absent allocatable, and the kubelet's 110 for pods.
     allocatable = table(status, "allocatable" if "allocatable" in status else "capacity")
     allocatable = {"pods": USUAL_PODS, **allocatable}
+    others = read_others(allocatable)
     labels = table(metadata, "labels")
     annotations = table(metadata, "annotations")
     price = _text(annotations.get(Annotation.PRICE_PER_GPU_HOUR), f"annotation {Annotation.PRICE_PER_GPU_HOUR}", unread)
@@ -60,13 +61,14 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         allocatable=read_node_resources(allocatable, unread),
         devices=read_devices(allocatable, unread),
         capacity=read_devices(table(status, "capacity"), unread),
-        others=read_others(allocatable),
+        others=others,
         image_mounts=image_mounts(status),
         handlers=read_handlers(status, unread),
         kernel=_reported(status, "kernelVersion"),
         system=_reported(status, "osImage"),
         created=str(metadata.get("creationTimestamp") or "")[:32],
         pods_per_card=pods_per_card(annotations),
+        split_as=_split_as(others),
         conditions=read_conditions(status),
         unread=tuple(unread),
     )
@@ -76,8 +78,18 @@ OF_SPLITTING: Final = ("hami.io/node-nvidia-register", "4pd.io/node-nvidia-regis
 """Annotations in which schedulers that split NVIDIA cards list them: HAMi (pkg/device/nvidia, v2.7: JSON; before, id,count,… for each
 card and a colon) and Volcano's vGPU plugin (docs/config.md, v1.11: the same text).
 """
+SPLIT: Final = ("volcano.sh/vgpu-", "volcano.sh/gpu-", "aliyun.com/gpu-", "tencent.com/vcuda-")
+"""How resources begin with which schedulers split NVIDIA cards: Volcano's vGPU and GPU sharing plugins (docs, v1.11), Alibaba Cloud's
+GPU sharing (AliyunContainerService/gpushare-device-plugin), Tencent's GPU manager (tkestack/gpu-manager).
+"""
 LONGEST_REGISTER: Final = 65536
 """Characters of such an annotation that are read; a card takes about 150."""
+
+
+def _split_as(others: Mapping[str, int]) -> str:
+    """The resource with which another scheduler splits a node's cards, the last by name (number before memory in Volcano's); empty
+    if there is none."""
+    return max((name for name, count in others.items() if count and name.startswith(SPLIT)), default="")
 
 
 def pods_per_card(annotations: Mapping[str, Any]) -> int:

@@ -68,6 +68,7 @@ def with_sharing(
     clients = whole_number(labels.get("cloud.google.com/gke-max-shared-clients-per-gpu"))
     told = (
         split > 1
+        or (bool(node.split_as) and resource == PLAIN and offered > 0)
         or resource.endswith(SHARED_SUFFIX)
         or labels.get(f"{prefix}.product", "").endswith("-SHARED")
         or (replicas or 0) > 1

@@ -113,10 +113,7 @@ def _unready(demand: Demand, node: PoolNode) -> Finding | None:
         excluded = demand.excludes(node.name)
         return excluded.finding if excluded else None
     arriving = demand.arrives(node.name) if node.unready.reason is Reason.NO_ALLOCATABLE else None
-    if arriving is None:
-        return node.unready
-    sentence = "node {} came at {} and offers no GPUs yet; they are waited for until {}"
-    return Finding(Reason.WAITING_FOR_DEVICES, sentence, (node.name, arriving.since, arriving.until))
+    return node.unready if arriving is None else arriving.finding
 
 
 def _of_each_node(findings: Sequence[Finding]) -> Iterable[Finding]:
