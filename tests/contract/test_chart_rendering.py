@@ -467,6 +467,7 @@ OPERATOR_MAY = {
     ("gpujob.dev", "gpuruntimes"): {"list", "watch"},
     ("node.k8s.io", "runtimeclasses"): {"list", "watch"},
     ("scheduling.k8s.io", "priorityclasses"): {"list", "watch"},
+    ("storage.k8s.io", "storageclasses"): {"list", "watch"},
     ("resource.k8s.io", "deviceclasses"): {"list", "watch"},
     ("resource.k8s.io", "devicetaintrules"): {"list", "watch"},
     ("resource.k8s.io", "resourceclaims"): {"list", "watch"},

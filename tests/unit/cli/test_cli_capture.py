@@ -92,6 +92,26 @@ def raw_cluster() -> list[dict[str, Any]]:
     )
     objects.append(
         {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {
+                "name": "fast",
+                **noise,
+                "annotations": {"storageclass.kubernetes.io/is-default-class": "true", "note": SECRET},
+            },
+            "parameters": {"pool": SECRET},
+        }
+    )
+    objects.append(
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": "ends", **noise},
+            "status": {"phase": "Terminating"},
+        }
+    )
+    objects.append(
+        {
             "apiVersion": "scheduling.k8s.io/v1",
             "kind": "PriorityClass",
             "metadata": {"name": "high", **noise},
@@ -350,3 +370,14 @@ def test_a_claim_of_a_resource_s_name_still_tells_its_pod_and_not_its_settings(g
     assert SECRET not in json.dumps(objects)
     (kept,) = (each for each in objects if each["kind"] == "ResourceClaim")
     assert read_claim(kept) == read_claim(claim)
+
+
+def test_a_capture_keeps_the_default_class_and_the_end_of_a_namespace(
+    gpujob: Command, raw: Path, tmp_path: Path
+) -> None:
+    captured = tmp_path / "captured.json"
+    assert gpujob("capture", "--cluster", raw, "-o", captured).code == 0
+    items = {(each["kind"], each["metadata"]["name"]): each for each in json.loads(captured.read_text())["items"]}
+    kept = items["StorageClass", "fast"]["metadata"]["annotations"]
+    assert kept == {"storageclass.kubernetes.io/is-default-class": "true"}
+    assert items["Namespace", "ends"]["status"] == {"phase": "Terminating"}

@@ -24,6 +24,7 @@ KINDS = {
     "/apis/scheduling.k8s.io/v1/priorityclasses": "PriorityClass",
     "/api/v1/persistentvolumeclaims": "PersistentVolumeClaim",
     "/api/v1/persistentvolumes": "PersistentVolume",
+    "/apis/storage.k8s.io/v1/storageclasses": "StorageClass",
     "/api/v1/resourcequotas": "ResourceQuota",
     "/api/v1/limitranges": "LimitRange",
     "/api/v1/namespaces": "Namespace",

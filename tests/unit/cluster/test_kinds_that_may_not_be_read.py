@@ -47,7 +47,13 @@ def follower(kind: Kind) -> tuple[Reflector, ObjectCache, list[float]]:
 
 def test_what_the_operator_can_work_without() -> None:
     assert {"resourcequotas", "limitranges", "resourceslices", "resourceclaims", "devicetaintrules"} <= OPTIONAL
-    assert {"persistentvolumes", "persistentvolumeclaims", "priorityclasses", "runtimeclasses"} <= OPTIONAL
+    assert {
+        "persistentvolumes",
+        "persistentvolumeclaims",
+        "priorityclasses",
+        "storageclasses",
+        "runtimeclasses",
+    } <= OPTIONAL
     assert not OPTIONAL & {"nodes", "pods", "jobs", "gpujobs", "gpupools", "services", "configmaps"}
 
 

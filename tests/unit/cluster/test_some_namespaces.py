@@ -97,8 +97,8 @@ def test_the_fleet_is_followed_everywhere_and_jobs_in_their_namespaces() -> None
         of.setdefault(kind.key, []).append(kind.namespace)
     whole = {key for key, namespaces in of.items() if namespaces == [""]}
     assert whole == {
-        "nodes", "pods", "gpupools", "gpuruntimes", "runtimeclasses", "persistentvolumes", "priorityclasses", "namespaces",
-        "resourceslices", "resourceclaims", "deviceclasses", "devicetaintrules",
+        "nodes", "pods", "gpupools", "gpuruntimes", "runtimeclasses", "persistentvolumes", "priorityclasses", "storageclasses",
+        "namespaces", "resourceslices", "resourceclaims", "deviceclasses", "devicetaintrules",
     }  # fmt: skip
     assert all(namespaces == ["a", "b"] for key, namespaces in of.items() if key not in whole)
     assert len({kind.scope for kind in kinds}) == len(kinds)

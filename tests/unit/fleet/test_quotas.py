@@ -265,3 +265,57 @@ def test_claims_that_name_no_class_may_be_of_the_default_one(hard: dict[str, str
         assert doubts[0].message == (
             f"ResourceQuota q: {name} would refuse the volume claims if fast is the default StorageClass; name the class in them"
         )
+
+
+def storage_class(name: str, *, created: str = "", **annotations: str) -> dict[str, Any]:
+    prefix = {"default": "storageclass.kubernetes.io", "beta": "storageclass.beta.kubernetes.io"}
+    said = {f"{prefix[key]}/is-default-class": value for key, value in annotations.items()}
+    metadata = {"name": name, "annotations": said, **({"creationTimestamp": created} if created else {})}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": metadata,
+        "provisioner": "csi.example",
+    }
+
+
+OLD, NEW = "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("classes", "counted"),
+    [
+        ([storage_class("fast", default="true")], True),
+        ([storage_class("fast", beta="true"), storage_class("slow")], True),
+        # Of several defaults the newest, then the first by name.
+        (
+            [storage_class("fast", default="true", created=NEW), storage_class("slow", default="true", created=OLD)],
+            True,
+        ),
+        (
+            [storage_class("fast", default="true", created=OLD), storage_class("slow", default="true", created=NEW)],
+            False,
+        ),
+        ([storage_class("fast", default="true"), storage_class("slow", default="true")], True),
+        ([storage_class("fast", default="true"), storage_class("archive", default="true")], False),
+        ([storage_class("fast", default="false"), storage_class("slow", default="true")], False),
+        # None is the default: such a claim has no class, and no quota of a class counts it.
+        ([storage_class("fast"), storage_class("slow")], False),
+    ],
+)
+def test_a_claim_that_names_no_class_counts_in_the_quota_of_the_default_one(
+    classes: list[dict[str, Any]], counted: bool
+) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "20Gi"}}}
+    volumes = [{"name": "s", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]
+    name = "fast.storageclass.storage.k8s.io/requests.storage"
+    of_team = {**quota(hard={name: "30Gi"}), "apiVersion": "v1", "kind": "ResourceQuota"}
+    of_team["metadata"] = {"name": "q", "namespace": "default"}
+    here = fleet(node("a", H100), of_team, *classes, catalog=ANY_IMAGES)
+    queue = [Waiting(f"{number}", "", demand(volumes=volumes), namespace="default") for number in range(2)]
+    first, second = (placing.decision for placing in place_all(queue, here, ANY_IMAGES))
+    assert first.verdict is Verdict.PLACED
+    assert Reason.QUOTA_UNCHECKED not in {each.reason for each in first.candidates[0].doubts}
+    assert second.verdict is (Verdict.WAITING if counted else Verdict.PLACED)
+    if counted:
+        assert summary.summary(second).endswith(f"ResourceQuota q: {name} needs 20Gi, 10Gi left of 30Gi")

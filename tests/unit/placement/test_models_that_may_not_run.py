@@ -122,7 +122,7 @@ def test_a_patient_job_waits_for_the_pool_that_holds_the_model(price: str, objec
     busy = [node("dear", H200, price=price), pod("other", "dear", {"nvidia.com/gpu": 8})]
     found = decided(CHEAP, *busy, model=DEEPSEEK, placement={"waitSeconds": 60, "objective": objective})
     assert (found.verdict, found.candidates[0].pool.name) == (Verdict.WAITING, "h200-ondemand")
-    assert summary(found).startswith("waits up to 60 seconds for pool h200-ondemand, which is busy")
+    assert summary(found).startswith("waits up to 60 seconds from its creation for pool h200-ondemand, which is busy")
 
 
 def test_a_patient_job_does_not_wait_for_a_pool_that_is_as_tight_and_dearer() -> None:

@@ -25,8 +25,8 @@ def test_a_cheaper_pool_that_is_busy_is_waited_for() -> None:
     found = decided(BUSY, FREE)
     assert found.verdict is Verdict.WAITING
     assert summary(found) == (
-        "waits up to 600 seconds for pool mi300x-ondemand, which has no usable node now: node busy shows 0 of 8 devices as allocatable"
-        "; pool h100-sxm-ondemand has room now"
+        "waits up to 600 seconds from its creation for pool mi300x-ondemand, which has no usable node now: "
+        "node busy shows 0 of 8 devices as allocatable; pool h100-sxm-ondemand has room now"
     )
     assert plan(found)["chosen"] is None
 

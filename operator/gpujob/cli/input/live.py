@@ -33,6 +33,7 @@ EXTRAS: Final = (
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/api/v1/persistentvolumeclaims",
     "/api/v1/persistentvolumes",
+    "/apis/storage.k8s.io/v1/storageclasses",
     "/api/v1/resourcequotas",
     "/api/v1/limitranges",
     "/api/v1/namespaces",

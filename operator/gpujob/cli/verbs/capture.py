@@ -34,7 +34,7 @@ from gpujob.fleet.health.signals import LABELS
 from gpujob.fleet.kubernetes.namespaces import ENFORCE, IDS, is_terminating
 from gpujob.fleet.kubernetes.objects import EXTENDED_STATUS, TERMINAL_PHASES
 from gpujob.fleet.kubernetes.parse import OF_SPLITTING, pods_per_card
-from gpujob.fleet.kubernetes.persistent_volumes import ZONES, read_tie
+from gpujob.fleet.kubernetes.persistent_volumes import OF_DEFAULT, ZONES, read_tie
 from gpujob.fleet.kubernetes.provider_id import provider_of
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
@@ -249,6 +249,13 @@ def _volume(raw: Table, selected: set[str]) -> dict[str, Any]:
     return an_object(raw, filled(labels=labels), spec=present(table(raw, "spec"), "nodeAffinity"))
 
 
+def _storage_class(raw: Table, selected: set[str]) -> dict[str, Any]:
+    """A StorageClass as its name and whether it is a default."""
+    metadata = table(raw, "metadata")
+    said = present(table(metadata, "annotations"), *OF_DEFAULT)
+    return an_object(raw, present(metadata, "creationTimestamp") | filled(annotations=said))
+
+
 def _quota(raw: Table, selected: set[str]) -> dict[str, Any]:
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     return an_object(
@@ -292,6 +299,7 @@ _KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] =
     "LimitRange": _limit_range,
     "PersistentVolumeClaim": _volume_claim,
     "PersistentVolume": _volume,
+    "StorageClass": _storage_class,
     "GPUJobProfile": _profile,
     "GPUJob": live_job,
     "Job": child,

@@ -21,7 +21,7 @@ from gpujob.fleet.gpupools.selection import AdminPool, admin_pool
 from gpujob.fleet.gpupools.unreadable import held_pool
 from gpujob.fleet.kubernetes.namespaces import read_namespace
 from gpujob.fleet.kubernetes.parse import read_node
-from gpujob.fleet.kubernetes.persistent_volumes import read_tie, read_volume_claim
+from gpujob.fleet.kubernetes.persistent_volumes import read_storage_class, read_tie, read_volume_claim
 from gpujob.fleet.kubernetes.priority_classes import read_priority
 from gpujob.fleet.kubernetes.runtime_classes import read_runtime_class
 from gpujob.fleet.policy.limit_range import read_limit_range
@@ -43,6 +43,7 @@ EVENTS: Final = Resource("events.k8s.io", "v1", "events")
 RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", namespaced=False)
 VOLUMES: Final = Resource("", "v1", "persistentvolumes", namespaced=False)
 VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims")
+STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", namespaced=False)
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
 NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)
 SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False)
@@ -170,6 +171,7 @@ def _kinds(runner: str) -> tuple[Kind, ...]:
         Kind("limitranges", LIMIT_RANGES, {}, _any(read_limit_range), optional=True),
         Kind("persistentvolumeclaims", VOLUME_CLAIMS, {}, _any(read_volume_claim), optional=True),
         Kind("persistentvolumes", VOLUMES, {}, _any(read_tie), optional=True),
+        Kind("storageclasses", STORAGE_CLASSES, {}, _any(read_storage_class), optional=True),
         Kind("priorityclasses", PRIORITY_CLASSES, {}, _any(read_priority), optional=True),
         Kind("namespaces", NAMESPACES, {}, _any(read_namespace), optional=True),
         Kind("resourceslices", SLICES, {}, _any(read_slice), DRA_VERSIONS, optional=True),

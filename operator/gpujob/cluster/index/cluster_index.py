@@ -30,7 +30,7 @@ from gpujob.fleet.dra.resource_slices import DeviceClass, ResourceClaim, Slice
 from gpujob.fleet.gpupools.selection import AdminPool
 from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.kubernetes.objects import Node
-from gpujob.fleet.kubernetes.persistent_volumes import Tie, VolumeClaim, Volumes
+from gpujob.fleet.kubernetes.persistent_volumes import StorageClass, Tie, VolumeClaim, Volumes
 from gpujob.fleet.kubernetes.priority_classes import Priorities, PriorityClass
 from gpujob.fleet.kubernetes.runtime_classes import RuntimeClass
 from gpujob.fleet.policy.limit_range import Bounds, LimitRanges, limits_of
@@ -60,6 +60,7 @@ FLEET_KINDS = (
     "devicetaintrules",
     "persistentvolumeclaims",
     "persistentvolumes",
+    "storageclasses",
     "priorityclasses",
 )
 """Kinds that a decision depends on."""
@@ -229,8 +230,9 @@ class ClusterIndex(OwnedObjects):
         """The claims with the nodes as they are now."""
         claims = cast("Mapping[Key, VolumeClaim]", self.cache.objects("persistentvolumeclaims"))
         ties = cast("Mapping[Key, Tie]", self.cache.objects("persistentvolumes"))
-        complete = "persistentvolumeclaims" not in self.cache.unread
-        return Volumes(claims, ties, cast("Mapping[Key, Node]", self.cache.objects("nodes")), complete=complete)
+        nodes = cast("Mapping[Key, Node]", self.cache.objects("nodes"))
+        classes = cast("Mapping[Key, StorageClass]", self.cache.objects("storageclasses"))
+        return Volumes(claims, ties, nodes, "persistentvolumeclaims" not in self.cache.unread, classes)
 
     def _reserve(self, reserved: Iterable[PodReservation]) -> None:
         """Puts the reservations of children and of placements in flight into the index."""

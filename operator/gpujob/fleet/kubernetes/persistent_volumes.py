@@ -3,6 +3,7 @@
 A claim of a StorageClass that is not bound yet waits for its first pod and ties to no node; its access modes count all the same.
 The terms are Kubernetes' own: terms are alternatives, the expressions of one hold together; zone labels of old volumes name
 several zones with __ between them.
+A claim that names no StorageClass gets the cluster's default one, which quotas count.
 Claims and volumes are read into slim records once, and held against the nodes only when a job names the claim.
 """
 
@@ -25,8 +26,23 @@ SUCCESSORS: Final = dict(zip(ZONES[2:], ZONES[:2], strict=True))
 OF_ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 """Access modes with which one node at a time can mount a volume."""
 
+OF_DEFAULT: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+"""Annotations that make a StorageClass the cluster's default."""
+
 Key = tuple[str, str]
 """Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """A StorageClass: its name, whether it is a default, and its creation time (RFC 3339)."""
+
+    name: str
+    default: bool = False
+    created: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +117,22 @@ class Volumes:
     """The requirements of each PersistentVolume; they have no namespace."""
     nodes: Mapping[Any, Node] = field(default_factory=dict)
     complete: bool = False
+    classes: Mapping[Key, StorageClass] = field(default_factory=dict)
+    """The StorageClasses; empty if they are unknown."""
     _allowed: dict[Tie, frozenset[str]] = field(default_factory=dict, compare=False)
 
     def knows(self, namespace: str) -> bool:
         """Whether an absent claim of this namespace does not exist."""
         return self.complete or any(of == namespace for of, _ in self.claims)
+
+    @property
+    def default_class(self) -> str | None:
+        """The StorageClass of claims that name none: of several defaults the newest, then the first by name
+        (k8s.io/kubernetes pkg/volume/util/storageclass.go); empty if there is none, None if that is unknown.
+        """
+        defaults = sorted((each for each in self.classes.values() if each.default), key=lambda each: each.name)
+        newest = max(defaults, key=lambda each: each.created, default=None)
+        return newest.name if newest else "" if self.classes else None
 
     def volume(self, namespace: str, name: str) -> Volume | None:
         """The nodes of a claim; None if it does not exist."""
@@ -140,6 +167,14 @@ def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
     return VolumeClaim(volume if isinstance(volume, str) else "", one_node, trouble)
 
 
+def read_storage_class(raw: Mapping[str, Any]) -> StorageClass:
+    """The record of a StorageClass object; never raises for its contents."""
+    metadata = table(raw, "metadata")
+    annotations = table(metadata, "annotations")
+    default = any(annotations.get(key) == "true" for key in OF_DEFAULT)
+    return StorageClass(str(metadata.get("name"))[:253], default, str(metadata.get("creationTimestamp") or "")[:32])
+
+
 def read_tie(raw: Mapping[str, Any]) -> Tie:
     """The requirements of a PersistentVolume object; never raises for its contents."""
     required = table(table(table(raw, "spec"), "nodeAffinity"), "required")
@@ -159,16 +194,22 @@ NO_VOLUMES: Final = Volumes()
 
 
 def volumes_of(
-    claims: Mapping[Key, Any], volumes: Mapping[Key, Any], nodes: Iterable[Node], *, complete: bool
+    claims: Mapping[Key, Any],
+    volumes: Mapping[Key, Any],
+    nodes: Iterable[Node],
+    classes: Mapping[Key, Any],
+    *,
+    complete: bool,
 ) -> Volumes:
-    """The claims and PersistentVolumes of a cluster description, with its nodes."""
-    if not claims and not complete:
+    """The claims, PersistentVolumes and StorageClasses of a cluster description, with its nodes."""
+    if not claims and not classes and not complete:
         return NO_VOLUMES
     return Volumes(
         {(namespace or "default", name): read_volume_claim(raw) for (namespace, name), raw in claims.items()},
         {key: read_tie(raw) for key, raw in volumes.items()},
         {node.name: node for node in nodes},
         complete,
+        {key: read_storage_class(raw) for key, raw in classes.items()},
     )
 
 

@@ -163,7 +163,7 @@ def without_config_map(quotas: Iterable[Quota]) -> Finding | None:
 
 def of_default_class(quotas: Iterable[Quota], claims: Claims, pods: int) -> Finding | None:
     """The warning that a quota of one StorageClass would refuse claims that name none: the API server gives them the cluster's
-    default class, which is not read here.
+    default class, which is unknown here.
     """
     sizes = [size for storage_class, size in claims if not storage_class]
     needed = {"requests.storage": sum(sizes) * pods, "persistentvolumeclaims": len(sizes) * pods}

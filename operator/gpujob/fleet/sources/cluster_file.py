@@ -1,7 +1,7 @@
 """A cluster as a file: the planner's input from Kubernetes objects in YAML or JSON, also from live responses.
 
-`kubectl get nodes,pods,jobs,gpujobs,gpupools,gpuruntimes,runtimeclasses,resourcequotas,limitranges,priorityclasses,pvc,pv -A -o
-yaml` is such a file, `kubectl gpujob capture` writes one. Everything in it is hostile: an unreadable object is left out and
+`kubectl get nodes,pods,jobs,gpujobs,gpupools,gpuruntimes,runtimeclasses,resourcequotas,limitranges,priorityclasses,storageclasses,pvc,
+pv -A -o yaml` is such a file, `kubectl gpujob capture` writes one. Everything in it is hostile: an unreadable object is left out and
 reported in `unread`, never raised, so that one malformed object does not stop the others. Called by the command line; the operator
 reads the same objects from its watches.
 """
@@ -51,6 +51,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "LimitRange": "",
     "PersistentVolumeClaim": "",
     "PersistentVolume": "",
+    "StorageClass": "storage.k8s.io",
     "RuntimeClass": "node.k8s.io",
     "PriorityClass": "scheduling.k8s.io",
     "ResourceSlice": "resource.k8s.io",
@@ -278,6 +279,7 @@ class _Reading:
                 self._found["PersistentVolumeClaim"],
                 self._found["PersistentVolume"],
                 nodes,
+                self._found["StorageClass"],
                 complete=self.all_claims,
             ),
             priorities={name: read_priority(item) for (_, name), item in self._found["PriorityClass"].items()},

@@ -92,6 +92,8 @@ class Allowance:
         quotas, demand = self._fleet.quotas[self._demand.namespace], self._demand
         found = (
             resource_quota.without_config_map(quotas),
-            resource_quota.of_default_class(quotas, demand.new_claims, demand.nodes),
+            resource_quota.of_default_class(quotas, demand.new_claims, demand.nodes)
+            if self._fleet.volumes.default_class is None
+            else None,
         )
         return tuple(filter(None, found))

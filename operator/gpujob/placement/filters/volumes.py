@@ -12,7 +12,11 @@ from gpujob.values.vocabulary import Reason
 
 
 def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
-    """The demand with the limits of its claims; unchanged if the claims of the namespace are unknown."""
+    """The demand with the limits of its claims, as far as those of the namespace are known, and the StorageClass of claims that name
+    none.
+    """
+    if demand.new_claims and (default := fleet.volumes.default_class):
+        demand = demand.but(new_claims=tuple((own or default, size) for own, size in demand.new_claims))
     if not demand.claims or not fleet.volumes.knows(namespace):
         return demand
     named = {claim: fleet.volumes.volume(namespace, claim) for claim in demand.claims}

@@ -60,7 +60,7 @@ def _not_placed(decision: Decision) -> str:
     room = next((each.pool.name for each in decision.candidates if each.outcome is Outcome.FITS), None)
     if decision.verdict is Verdict.WAITING and room is not None:
         seconds = decision.demand.wait_seconds
-        waits = f"waits up to {seconds} seconds for pool {nearest.pool.name}, {state_of(nearest)}"
+        waits = f"waits up to {seconds} seconds from its creation for pool {nearest.pool.name}, {state_of(nearest)}"
         return f"{waits}: {why}; pool {room} has room now"
     if decision.verdict is Verdict.WAITING and nearest.pool.problem and nearest.pool.problem.reason is Reason.NOT_READY:
         return f"may fit pool {nearest.pool.name} once its nodes can be used: {why}"
