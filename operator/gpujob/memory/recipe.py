@@ -9,11 +9,11 @@ from gpujob.values.finding import counted
 from gpujob.values.vocabulary import Checkpointing, Method, Precision, Sharding, WeightFormat
 
 
-def recipe(work: Workload, nodes: int = 1) -> str:
+def recipe(work: Workload, nodes: int = 1, *, bf16: bool = True) -> str:
     """The method, the number format and the bytes of each parameter, in one line without the activations' figures; `nodes` have the
-    work's GPUs.
+    work's GPUs, which compute in BF16 or not.
     """
-    name = f"{work.method}, {work.precision}"
+    name = f"{work.method}, {work.precision}{' (FP16)' if work.precision is Precision.MIXED and not bf16 else ''}"
     if work.method is Method.INFERENCE:
         return (
             f"{name}: {_frozen(work)} + KV cache in {8 * cached_bytes(work)} bits of {_load(work)}{_over(work, nodes)}"

@@ -31,7 +31,7 @@ from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.scoring.score import PoolResult
 from gpujob.placement.scoring.speed import speed_of
 from gpujob.values.finding import Finding, listed
-from gpujob.values.vocabulary import FIXABLE_REASONS, Method, Outcome, Reason
+from gpujob.values.vocabulary import FIXABLE_REASONS, Method, Outcome, Precision, Reason
 
 
 class GangEvaluator:
@@ -280,5 +280,17 @@ def _doubts_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding
     yield from _beyond_ids(demand)
     if demand.as_root:
         yield Finding(Reason.RUNS_AS_ROOT, 'runs as root, which the "restricted" Pod Security level refuses')
-    if pool.accelerator and "BF16" not in pool.accelerator.features and pool.accelerator.support != "unsupported":
-        yield Finding(Reason.BF16_EMULATED, "{} has no native BF16", (pool.accelerator.id,))
+    yield from _without_bf16(demand, pool)
+
+
+def _without_bf16(demand: Demand, pool: Pool) -> Iterator[Finding]:
+    """The warning that a device has no BF16, if the job computes in it or may. Mixed precision is FP16 there, as `roofline.peak`
+    takes it.
+    """
+    device, precision = pool.accelerator, demand.model.precision if demand.model is not None else None
+    if device is None or "BF16" in device.features or device.support == "unsupported":
+        return
+    if precision in (None, Precision.BF16):
+        yield Finding(Reason.BF16_EMULATED, "{} has no native BF16", (device.id,))
+    elif precision is Precision.MIXED:
+        yield Finding(Reason.BF16_EMULATED, "{} has no native BF16, so Mixed is taken as FP16 there", (device.id,))

@@ -132,7 +132,8 @@ def recipe(decision: Decision) -> str:
         return ""
     from gpujob.memory.recipe import recipe as line  # late import: jobs without a model need no formulas
 
-    return line(gang.memory.work, gang.nodes)
+    device = decision.candidates[0].pool.accelerator if decision.candidates else None
+    return line(gang.memory.work, gang.nodes, bf16=device is None or "BF16" in device.features)
 
 
 def _memory(need: Estimate | None) -> dict[str, Any] | None:
