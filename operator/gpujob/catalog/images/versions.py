@@ -37,6 +37,17 @@ def plain(numbers: Release) -> Release:
     return numbers[:end]
 
 
+def apart(one: Release, other: Release) -> float:
+    """The distance of two versions: by the first number, then the second, then the third."""
+    ours, theirs = (sum(part * 1000.0 ** (-place) for place, part in enumerate(each[:3])) for each in (one, other))
+    return abs(ours - theirs)
+
+
+def first_of(specifier: str) -> Release:
+    """The first version that a range names: (2, 10) of ">=2.10,<2.15"."""
+    return release(specifier.lstrip("=<>!~ "))
+
+
 def satisfies(version: str, specifier: str) -> bool:
     """Whether a version's release part lies in a PEP 440 range such as ">=2.10,<2.15"; raises BadInput for an invalid range.
 

@@ -155,7 +155,7 @@ class _PoolEvaluation:
             for image, rejections in zip(alike.images, alike.rejections, strict=True)
         ]  # fmt: skip
         ranks = [image.rank for image in alike.images]
-        return PoolResult(candidates, ranks, self._room, filters.count(doubts), alike.lacks)
+        return PoolResult(candidates, ranks, self._room, filters.count(doubts), alike.lacks, alike.apart)
 
     def _outcome(self, alike: ImageGroup) -> Outcome:
         """Infeasible outweighs fixable, and fixable outweighs unavailable."""

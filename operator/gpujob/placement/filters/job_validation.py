@@ -44,6 +44,13 @@ _LINK: Final = NoFeature(
 )
 
 
+_PART_OF_PYTORCH: Final = NoFeature("is part of PyTorch, which every image of it has; leave it out")
+_TRITON: Final = NoFeature(
+    "is in every PyTorch image; write TorchCompile in its place, which has the C compiler that Triton needs",
+    feature="TorchCompile",
+)
+
+
 def _stack(vendor: Vendor) -> NoFeature:
     return NoFeature(f"is a vendor's stack and no feature; write placement.vendors: [{vendor}] in its place", vendor)
 
@@ -66,6 +73,10 @@ NOT_FEATURES: Final[Mapping[str, NoFeature]] = MappingProxyType(
         **dict.fromkeys(("rocm", "hip"), _stack(Vendor.AMD)),
         **dict.fromkeys(("nccl", "cudnn", "cublas"), _library(Backend.CUDA)),
         **dict.fromkeys(("rccl", "miopen", "rocblas", "hipblaslt"), _library(Backend.ROCM)),
+        **dict.fromkeys(("cufft", "curand", "cusolver", "cusparse"), _library(Backend.CUDA)),
+        **dict.fromkeys(("hipblas", "hipfft", "rocfft", "rocrand", "rocsolver", "rocsparse"), _library(Backend.ROCM)),
+        **dict.fromkeys(("triton", "inductor", "torchinductor"), _TRITON),
+        **dict.fromkeys(("amp", "autocast", "ddp", "fsdp", "gloo", "sdpa", "torchrun"), _PART_OF_PYTORCH),
         "tensorrt": _of_some_images(Backend.CUDA),
         **dict.fromkeys(("migraphx", "aiter"), _of_some_images(Backend.ROCM)),
         **dict.fromkeys(("rdma", "infiniband", "roce", "efa"), _FABRIC),

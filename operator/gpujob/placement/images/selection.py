@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.catalog.images.versions import Release
+from gpujob.catalog.images.versions import Release, apart, first_of, release, satisfies
 from gpujob.fleet.pools.equipment import Equipment
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.images import filters
@@ -36,6 +36,8 @@ class ImageGroup(NamedTuple):
     """Whether a user or admin can fix all reasons."""
     lacks: Release = ()
     """The driver that they need and the pool does not have; empty if it is sufficient."""
+    apart: float = 0.0
+    """The distance of their versions from those that the job asks for; 0 where it accepts them."""
 
     def only(self, indices: Sequence[int]) -> ImageGroup:
         """A subset of them."""
@@ -135,17 +137,27 @@ class ImageSelector:
 
     def _sorted(self, suited: Suitability) -> Iterator[ImageGroup]:
         missing = self._missing(suited)
-        found: dict[tuple[int, int, bool, Release], list[tuple[Image, Findings]]] = {}
+        found: dict[tuple[int, int, bool, Release, float], list[tuple[Image, Findings]]] = {}
         doubts: dict[int, Findings] = {}
         for each in self._of_framework(suited.images):
             rejections = self._against(each, missing)
             mendable = all(finding.reason in FIXABLE_REASONS for finding in rejections)
             doubts[id(each.doubts)] = each.doubts
-            kind = (len(rejections), id(each.doubts), mendable, least_need(rejections))
+            kind = (len(rejections), id(each.doubts), mendable, least_need(rejections), self._apart(each.image))
             found.setdefault(kind, []).append((each.image, rejections))
-        for (_, about, mendable, lacks), alike in found.items():
+        for (_, about, mendable, lacks, far), alike in found.items():
             images, reasons = [image for image, _ in alike], [against for _, against in alike]
-            yield ImageGroup(images, reasons, doubts[about], mendable, lacks)
+            yield ImageGroup(images, reasons, doubts[about], mendable, lacks, far)
+
+    def _apart(self, image: Image) -> float:
+        """How far the versions of an image are from those that the job asks for, summed over those that it does not accept."""
+        facts, demand = image.facts, self._demand
+        if facts is None or facts.unreadable or facts.framework != demand.framework:
+            return 0.0
+        asked = ((demand.framework_version, facts.framework_version), (demand.python, facts.python or ""))
+        return sum(
+            apart(release(has), first_of(wanted)) for wanted, has in asked if wanted and not satisfies(has, wanted)
+        )
 
     def _of_framework(self, images: Sequence[Suited]) -> Sequence[Suited]:
         """The images that have the job's framework, or may have it (unreadable ones); all of them if none has."""

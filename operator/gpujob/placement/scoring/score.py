@@ -41,6 +41,9 @@ SILENT_DOUBTS: Final = frozenset(
 )
 """Warnings that are shown but do not lower a candidate's rank."""
 
+OF_OWN_LISTS: Final = frozenset({Reason.VENDOR_EXCLUDED, Reason.ACCELERATOR_EXCLUDED, Reason.POOL_EXCLUDED})
+"""Reasons that repeat what the job says itself."""
+
 MOST_REASONS: Final = 1000
 """More reasons than any candidate has."""
 
@@ -69,6 +72,8 @@ class PoolResult(NamedTuple):
     """Warnings about their images."""
     lacks: Release = ()
     """The driver that their images need and the pool does not have."""
+    apart: float = 0.0
+    """How far the versions of their images are from those that the job asks for."""
 
     @property
     def candidate(self) -> Candidate:
@@ -301,6 +306,8 @@ def telling(doubts: Iterable[Finding]) -> int:
 def _in_pool(trial: PoolResult, demand: Demand) -> _Standing:
     candidate = trial.candidate
     refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
+    if any(finding.reason in OF_OWN_LISTS for finding in candidate.reasons):
+        refused += MOST_REASONS  # The user knows whom the own lists exclude, and not what is wrong with the pools that they name.
     if not demand.is_meant_for(candidate.gang, (candidate.pool.accelerator_id, *candidate.pool.models)):
         refused += MOST_REASONS  # For a pool that an entry of spec.shapes is for, that entry is reported.
     if lacks_nodes(candidate):
@@ -309,5 +316,5 @@ def _in_pool(trial: PoolResult, demand: Demand) -> _Standing:
         )
     if candidate.outcome is not Outcome.REJECTED:
         return (_ORDER[candidate.outcome], refused, (trial.doubts,))
-    # Among images that need a newer driver the smallest upgrade is the nearest.
-    return (_ORDER[candidate.outcome], refused, (not trial.lacks, trial.lacks, trial.doubts))
+    # Among images of other versions the nearest counts, among those that need a newer driver the smallest upgrade.
+    return (_ORDER[candidate.outcome], refused, (trial.apart, not trial.lacks, trial.lacks, trial.doubts))

@@ -10,7 +10,7 @@ from typing import Final
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices.identity import bare_words
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.catalog.images.versions import Release, release
+from gpujob.catalog.images.versions import apart, first_of, release
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.request.demand import DEFAULT_DEVICES, Demand, OwnRuntime
 from gpujob.placement.scoring.candidate import Candidate
@@ -39,7 +39,7 @@ def more_vendors(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     if vendor not in demand.vendors:
         wider = demand.vendors | {vendor}
         changed = demand.but(vendors=wider)
-        yield cut(costs.NAME_ALLOWED, "spec.placement.vendors", sorted(demand.vendors), sorted(wider), changed)
+        yield cut(costs.OTHER_VENDOR, "spec.placement.vendors", sorted(demand.vendors), sorted(wider), changed)
     elif demand.own_images and not any(own.backend.vendor is vendor for own in demand.own_images):
         yield from catalog_images(demand, candidate, fleet, catalog)
 
@@ -59,16 +59,20 @@ def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catal
     """Adds the pool's accelerator to the job's lists, or puts it in place of a gang's of the same vendor."""
     name = candidate.pool.accelerator_id
     allowed, denied = demand.accelerators_allowed, demand.accelerators_denied
-    apart = _steps_apart(candidate, demand.ids_of(allowed), catalog)
-    yield from _listed_name("accelerators", name, allowed, denied, demand, apart)
+    steps = _steps_apart(candidate, demand.ids_of(allowed), catalog)
+    yield from _listed_name("accelerators", name, allowed, denied, demand, steps)
     gang = candidate.gang
     if not demand.is_meant_for(gang, (name,)) and candidate.pool.accelerator is not None:
         changed = demand.changed(gang, replace(gang, accelerator=name))
-        apart = _steps_apart(candidate, demand.ids_of((gang.accelerator or "",)), catalog)
-        if apart == UNRELATED:
+        steps = _steps_apart(candidate, demand.ids_of((gang.accelerator or "",)), catalog)
+        if steps == UNRELATED:
             return  # Another vendor's device, or one for an unknown name, is not what the shape is for.
-        cost = costs.NAME_ALLOWED - costs.CLOSER_DEVICE * (UNRELATED - apart)
-        yield proposed(cost, gang.field("accelerator"), gang.accelerator, name, changed)
+        yield proposed(_of_device(steps), gang.field("accelerator"), gang.accelerator, name, changed)
+
+
+def _of_device(steps: int) -> float:
+    """The cost of one more device, by its steps from those that the job names."""
+    return costs.OTHER_VENDOR if steps == UNRELATED else costs.NAME_ALLOWED - costs.CLOSER_DEVICE * (UNRELATED - steps)
 
 
 def _steps_apart(candidate: Candidate, wanted: Iterable[str], catalog: Catalog) -> int:
@@ -96,8 +100,8 @@ def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
     pool = candidate.pool
     if demand.pools_allowed and not pool.is_among(demand.pools_allowed):
         wished = (each for each in fleet.pools if any(map(each.is_called, demand.pools_allowed)))
-        apart = _steps_apart(candidate, [each.accelerator_id for each in wished], catalog)
-        yield from _listed_name("pools", pool.family, demand.pools_allowed, (), demand, apart)
+        steps = _steps_apart(candidate, [each.accelerator_id for each in wished], catalog)
+        yield from _listed_name("pools", pool.family, demand.pools_allowed, (), demand, steps)
     called = {word for word in demand.pools_denied if pool.is_called(word)}
     if called:
         before, fewer = list(demand.pools_denied), tuple(word for word in demand.pools_denied if word not in called)
@@ -106,14 +110,13 @@ def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
 
 
 def _listed_name(
-    kind: str, name: str, allowed: tuple[str, ...], denied: tuple[str, ...], demand: Demand, apart: int = UNRELATED
+    kind: str, name: str, allowed: tuple[str, ...], denied: tuple[str, ...], demand: Demand, steps: int = UNRELATED
 ) -> Iterator[Proposal]:
     """Adds the name to the allowed ones, the closer the nearer, or removes it from the denied ones."""
     if allowed and name not in demand.ids_of(allowed):
         wider = (*allowed, name)
         changed = demand.but(**{f"{kind}_allowed": wider})
-        cost = costs.NAME_ALLOWED - costs.CLOSER_DEVICE * (UNRELATED - apart)
-        yield cut(cost, f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
+        yield cut(_of_device(steps), f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
     if name in demand.ids_of(denied):
         fewer = tuple(word for word in denied if name not in demand.ids_of((word,)))
         changed = demand.but(**{f"{kind}_denied": fewer})
@@ -238,16 +241,8 @@ def _that_version(demand: Demand, field: str, asked: str, image: Runtime, has: s
         if field.endswith(".version")
         else demand.but(python=exactly)
     )  # fmt: skip
-    yield cut(costs.OTHER_VERSION + _apart(numbers, release(asked.lstrip("=<>!~ "))), field, asked, exactly, changed)
-
-
-def _apart(one: Release, other: Release) -> float:
-    """The distance of two versions, less than FARTHEST_VERSION and less for every closer one: by the first number, then the second,
-    then the third.
-    """
-    ours, theirs = (sum(part * 1000.0 ** (-place) for place, part in enumerate(each[:3])) for each in (one, other))
-    far = abs(ours - theirs)
-    return costs.FARTHEST_VERSION * far / (1 + far)
+    far = apart(numbers, first_of(asked))
+    yield cut(costs.OTHER_VERSION + costs.FARTHEST_VERSION * far / (1 + far), field, asked, exactly, changed)
 
 
 def as_root(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:

@@ -21,7 +21,7 @@ PRICE_WITHIN_DOUBLE: Final = 0.25
 """Factor on a raised price limit, up to the double, for the one device or pool that the job names: the user wants that one."""
 CAPACITY_TYPE_ADDED: Final = 0.25
 NAME_ALLOWED: Final = 0.3
-"""A vendor, accelerator or pool is added to those that the job allows, or takes the place of a gang's accelerator."""
+"""An accelerator or pool of a vendor that the job names is added to those that it allows, or takes the place of a gang's accelerator."""
 CLOSER_DEVICE: Final = 0.01
 """Less for an accelerator of the same vendor, again for the same architecture, and again for the same model on another board."""
 SHARDED: Final = 0.3
@@ -52,6 +52,8 @@ FEATURE_DROPPED: Final = 0.55
 """Features are left out, plus `EACH_FEATURE` for each."""
 EACH_FEATURE: Final = 0.05
 VERSION_DROPPED: Final = 0.59
+OTHER_VENDOR: Final = 0.595
+"""A vendor, or a device of another one, is added to those that the job allows."""
 UNKNOWN_NAME_DROPPED: Final = 0.6
 PRIORITY_DROPPED: Final = 0.6
 """The PriorityClass of which a quota leaves too little is left out."""
