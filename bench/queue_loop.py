@@ -172,7 +172,7 @@ class Loop:
             changes = self.cache.take_changes()
             self.work.dirty |= self.index.take(changes)
             await self.reconciler.round()
-            self.reconciler._seconds_to_next()
+            self.reconciler.seconds_to_next()
             times.append(time.thread_time() - began)
         return 1000 * min(times)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from pathlib import Path
 
 import pytest
+
+from bench import queue_loop
 
 ROOT = Path(__file__).parents[2]
 OF_IMAGES = {"torch", "transformers"}
@@ -23,3 +26,10 @@ def test_a_bench_imports(name: str) -> None:
         importlib.import_module(name)
     except ModuleNotFoundError as missing:
         assert missing.name in OF_IMAGES
+
+
+def test_the_bench_of_a_long_queue_measures_a_wake_up() -> None:
+    async def wake_up() -> float:
+        return await queue_loop.Loop([queue_loop.job(0, False)]).wake_up(lambda: None)
+
+    assert asyncio.run(wake_up()) > 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpujob.cluster.client.api_errors import ApiError, Forbidden, OutcomeUnknown, Unreachable
 from gpujob.cluster.controller.pools import EVERY, PoolPublisher
 
 
@@ -60,3 +61,22 @@ def test_an_admins_pool_that_comes_changes_or_goes_is_published_at_once(seen: Se
         seen.pools = {"found": seen.pools["found"], **({"mine": pool} if pool else {})}
         assert seen.due(0.5)
         assert not seen.due(0.5)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OutcomeUnknown(503, "ServiceUnavailable", "not now"), Unreachable(0, "x", "gone"), Forbidden(403, "Forbidden", "no")],
+)
+async def test_a_pool_that_is_not_removed_stops_no_other_and_is_tried_again(seen: Seen, error: ApiError) -> None:
+    asked = list[str]()
+
+    async def delete_pool(name: str, uid: str) -> None:
+        asked.append(name)
+        if name == "first":
+            raise error
+
+    seen.pools = {name: SimpleNamespace(uid=name, generation=1, admin=None) for name in ("second", "first")}
+    seen.publisher._writer = SimpleNamespace(delete_pool=delete_pool)  # type: ignore[assignment]
+    await seen.publisher.publish(SimpleNamespace(whole_pools=()))  # type: ignore[arg-type]
+    assert asked == ["first", "second"]
+    assert seen.due(EVERY)

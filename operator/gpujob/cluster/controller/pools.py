@@ -91,8 +91,15 @@ class PoolPublisher:
         alive = {pool.name for pool in fleet.whole_pools}
         for name in sorted(records.keys() - alive):
             if records[name].admin is None:
-                log.info("discovered pool removed, no node has its devices", pool=name)
-                await self._writer.delete_pool(name, records[name].uid)
+                await self._remove(name, records[name].uid)
+
+    async def _remove(self, name: str, uid: str) -> None:
+        log.info("discovered pool removed, no node has its devices", pool=name)
+        try:
+            await self._writer.delete_pool(name, uid)
+        except ApiError as error:  # it is removed with the next publication
+            self._published_at = ()
+            log.warning("pool not removed", pool=name, error=str(error))
 
     async def _publish_pool(self, pool: Pool, fleet: Fleet, record: PoolRecord | None) -> None:
         if record is None and pool.discovered:
