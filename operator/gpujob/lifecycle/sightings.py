@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.lifecycle.failures.failure import Failure
@@ -55,3 +55,7 @@ class Sightings:
     """The deleted Job whose pods run on; restarts with each request to delete them."""
     unready: tuple[tuple[str, float], ...] = ()
     """Nodes of such pods that are NotReady, by name."""
+
+    def of_new_child(self, uid: str, now: float) -> Sightings:
+        """With what a look at a child would see that was made now: it has no pods yet, and its waits begin."""
+        return replace(self, unbound=(uid, now), refused=(uid, now, 0), not_running=(State.PLACED, now))

@@ -24,7 +24,7 @@ from gpujob.lifecycle.actions import Next, Nothing
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.render.runner import Runner
 from gpujob.schedule.queue import Answer
-from gpujob.values.vocabulary import PREFLIGHT
+from gpujob.values.vocabulary import PREFLIGHT, State
 
 RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
 JOB: dict[str, Any] = {
@@ -108,9 +108,19 @@ class Room:
 async def room(monkeypatch: pytest.MonkeyPatch) -> Room:
     made = Room(monkeypatch)
     await made.place()
-    # The waits of the child begin with the first look.
-    assert made.looked() == 1
     return made
+
+
+async def test_the_waits_of_a_child_begin_with_its_creation_without_a_look(room: Room) -> None:
+    room.seconds += 1.0
+    assert room.looked() == 0
+    seen = room.work.remember("u").sightings
+    assert (seen.unbound, seen.refused, seen.not_running) == (("c", 100.0), ("c", 100.0, 0), (State.PLACED, 100.0))
+
+
+async def test_a_child_that_another_process_made_is_looked_at_whole(room: Room) -> None:
+    room.work.remember("u").made = None
+    assert room.looked() == 1
 
 
 async def test_pods_that_are_made_and_bound_cause_no_look_and_the_job_is_looked_at_when_placed_is_due(
@@ -147,7 +157,6 @@ async def test_pods_of_a_burst_get_longer_until_placed_is_due(
         room.seconds += seconds_between
     await room.place()
     placed_at, within = room.seconds, room.work.timings.placed + longer
-    assert room.looked() == 1
     room.seconds = placed_at + within - 0.1
     assert room.looked() == 0
     room.seconds = placed_at + within

@@ -222,3 +222,28 @@ async def test_samples_that_come_after_the_first_reading_are_the_measure_of_the_
     assert measured is not None
     assert measured.overall["samples"] == pytest.approx(4 * 3200 / 15)
     assert (measured.rates.keys(), measured.seconds) == ({"steps", "samples"}, 30.0)
+
+
+def test_the_pod_of_a_running_job_without_a_reporter_is_searched_each_five_seconds_and_not_each_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each search costs as much as all that is done for a job that is not due."""
+    reading, searches = Reading(monkeypatch), list[float]()
+    reading.work.index.jobs["u"] = reading.job
+    monkeypatch.setattr(reading.scraper, "_first_pod", lambda uid: searches.append(reading.seconds))
+    for second in range(12):
+        reading.seconds = float(second)
+        assert reading.scraper._due() == []
+    assert searches == [0.0, 5.0, 10.0]
+
+
+def test_a_pod_that_comes_later_is_found_and_read_within_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, due = Reading(monkeypatch), list[float]()
+    reading.work.index.jobs["u"] = reading.job
+    find = reading.scraper._first_pod
+    monkeypatch.setattr(reading.scraper, "_first_pod", lambda uid: find(uid) if reading.seconds >= 3 else None)
+    for second in range(40):
+        reading.seconds = float(second)
+        due += [reading.seconds for _ in reading.scraper._due()]
+    assert len(due) >= 2
+    assert due[0] <= 5 + scraper.EVERY

@@ -77,8 +77,8 @@ class JobActions:
 
     def report(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
         """Writes a status that changed; `moved`: its progress is worth a write too."""
-        if status_patch.patch(job.status, status, moved=moved) is not None:
-            self.start(job, self.write(job, status, moved=moved))
+        if (changes := status_patch.patch(job.status, status, moved=moved)) is not None:
+            self.start(job, self._write_changes(job, status, changes))
 
     async def end_tasks(self) -> None:
         """Cancels the steps in flight, so that nothing is written after the Lease is released."""
@@ -118,6 +118,8 @@ class JobActions:
             uid = str(table(raw, "metadata").get("uid", ""))
             now = self._work.clock()
             memory.made = Made(uid, job.generation, now, Hint(hint), self._burst(now)) if created else None
+            if created:
+                memory.sightings = memory.sightings.of_new_child(uid, now)
         if created:
             self._work.tally.placing.observe(self._work.clock() - began)
             waited = (self._work.wall() - asked).total_seconds() if (asked := waits.read_time(job.created)) else 0.0
@@ -234,9 +236,10 @@ class JobActions:
 
     async def write(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
         """Writes the changed part of a status; a write that no longer fits is repeated later."""
-        changes = status_patch.patch(job.status, status, moved=moved)
-        if changes is None:
-            return
+        if (changes := status_patch.patch(job.status, status, moved=moved)) is not None:
+            await self._write_changes(job, status, changes)
+
+    async def _write_changes(self, job: JobRecord, status: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
         if not await self._writer.write_status(job, changes, status):
             # Gone or changed; the watch will show it, and until then the same write would fail again.
             self._work.requeue_with_backoff(job, "the job changed meanwhile", job.version)

@@ -15,7 +15,6 @@ from gpujob.lifecycle.actions import Action, Numbers
 from gpujob.lifecycle.attempts import is_final
 from gpujob.lifecycle.children import current_child
 from gpujob.lifecycle.next_action import next_action
-from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.view import JobView, Made
 from gpujob.status.attempts.spending import gpus_of
 from gpujob.status.attempts.waits import read_time
@@ -68,7 +67,7 @@ class JobReconciler:
             work.requeue_after(job.uid, wait)
             return actions.Nothing()
         work.held.discard(job.uid)
-        if memory.made is not None and (wait := self._seconds_to_start(job, memory.made, memory.sightings)) > 0:
+        if memory.made is not None and (wait := self._seconds_to_start(job, memory.made)) > 0:
             work.requeue_after(job.uid, wait)
             return actions.Nothing()
         view = self._view(job)
@@ -95,14 +94,14 @@ class JobReconciler:
         else:
             work.put_aside(job.uid)
 
-    def _seconds_to_start(self, job: JobRecord, made: Made, sightings: Sightings) -> float:
+    def _seconds_to_start(self, job: JobRecord, made: Made) -> float:
         """Seconds in which a child that was made just now has nothing to report, because its pods are created and bound; 0 if it has.
 
-        Its pods change three times until they run, and each look at a job costs more than this one at its pods. The first look
-        is a whole one, from which its waits count.
+        Its pods change three times until they run, and each look at a job costs more than this one at its pods. Its waits count
+        from its creation.
         """
         left = made.seconds_left(self._work.timings.placed, self._work.clock())
-        if left <= 0 or job.leaving or job.generation != made.generation or sightings.unbound[0] != made.uid:
+        if left <= 0 or job.leaving or job.generation != made.generation:
             return 0.0
         children = self._work.index.children_of(job.uid)
         if len(children) != 1 or not _only_starts(children[0], made) or job.status.get("jobName") == children[0].name:

@@ -52,6 +52,9 @@ EVERY: Final = 15.0
 TRIAL_EVERY: Final = 5.0
 """Seconds between two readings of a probe, which ends after some steps."""
 
+WITHOUT_POD: Final = 5.0
+"""Seconds between two searches for the pod to read of a running job that has none: many jobs bring no reporter."""
+
 PATIENCE: Final = 4
 """Intervals of failure before it is reported: a program needs time until it imports torch, a network until it is up."""
 
@@ -109,9 +112,10 @@ class Scraper:
             if memory is not None and memory.next_at > now:
                 running.add(uid)
                 continue
-            if (pod := self._first_pod(uid)) is None:
-                continue
             running.add(uid)
+            if (pod := self._first_pod(uid)) is None:
+                self._memory[uid] = _Memory(next_at=now + WITHOUT_POD)
+                continue
             if memory is None or memory.pod != pod.name:
                 # Spread over the interval, and the same for each start of the operator.
                 spread = self._every * (zlib.crc32(uid.encode()) % 997) / 997

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from sys import intern
 from typing import Any, Final
 
@@ -37,6 +38,12 @@ MOST_UNHEALTHY: Final = 8
 
 MOST_OTHERS: Final = 8
 """Containers beside the program that are named."""
+
+LONGEST_HINT: Final = 65536
+"""Characters of such a decision that are read."""
+
+HINTS: Final = 1024
+"""Decisions of child Jobs that are kept as read: a Job changes three times while it starts, its annotation does not."""
 
 READ_AFTER_THE_END: Final = ("state", "jobName", "startTime", "completionTime")
 """What is read of the status of every job that has ended, however many there are."""
@@ -88,7 +95,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         needs=use.needs,
         others=tuple(sorted(use.others.items())),
         priority_class=str(pod["priorityClassName"])[:253] if pod.get("priorityClassName") else None,
-        hint=_hint(annotations.get(Annotation.PLACEMENT), packed=bool(end)),
+        hint=_hint_of(annotations.get(Annotation.PLACEMENT), packed=bool(end)),
         created=str(metadata.get("creationTimestamp", "")),
         ended=str(end.get("type", "")),
         ended_at=str(end.get("lastTransitionTime", "")),
@@ -249,17 +256,21 @@ def _claimed(text: Any) -> tuple[str, int] | None:
     return (resource, number) if equals and number and number <= MOST_DEVICES else None
 
 
-def _hint(text: Any, *, packed: bool) -> Hint:
-    """The decision in a child's annotation; it is untrusted, so only members that a status can have are read.
+def _hint_of(text: Any, *, packed: bool) -> Hint:
+    """The decision in a child's annotation; packed, it takes less memory: a child that has ended stays."""
+    hint = _hint(text) if isinstance(text, str) else Hint()
+    return Hint(Packed(hint.placement)) if packed and hint.placement else hint
 
-    `packed`: it takes less memory, because the child has ended and stays.
-    """
+
+@lru_cache(maxsize=HINTS)
+def _hint(text: str) -> Hint:
+    """The decision in a child's annotation; it is untrusted, so only members that a status can have are read."""
     try:
-        value = json.loads(text) if isinstance(text, str) and len(text) <= 65536 else {}
-        if not isinstance(value, dict) or not isinstance(value.get("message", ""), str):
+        value = json.loads(text) if len(text) <= LONGEST_HINT else {}
+        if not isinstance(value, dict):
             return Hint()
         placement = {key: each for key, each in value.items() if key != "message"}
         GPUJobStatus.model_validate({"placement": placement})
     except (ValueError, RecursionError):
         return Hint()
-    return Hint(Packed(value) if packed else value)
+    return Hint(value)
