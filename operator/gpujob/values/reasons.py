@@ -189,7 +189,6 @@ class Reason(StrEnum):
         "with exit code 137 the pod's memory is too small to import torch; else please report it")
     PREFLIGHT_PASSED = ("PreflightPassed", "image, devices, memory and folders are what was promised", "none")
     PREFLIGHT_PENDING = ("PreflightPending", "the preflight has not run yet", "none")
-    PREFLIGHT_DISABLED = ("PreflightDisabled", "spec.preflight is Disabled, so nothing is checked", "none")
 
     # Warnings, which reject nothing.
     NODE_UNKNOWN = ("NodeUnknown", "CPU, memory or disk of nodes that an autoscaler may add is unknown",

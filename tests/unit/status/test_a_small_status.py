@@ -20,7 +20,7 @@ from gpujob.values.vocabulary import PREFLIGHT, Annotation, Label, Reason, State
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 MOST = 1024
-RUNNING = 300
+RUNNING = 250
 """What a job that runs says besides: a condition, when it began and what it has cost."""
 UID = "0a1b2c3d-0a1b-2c3d-4e5f-0a1b2c3d4e5f"
 LONG = "a-training-job-with-a-name-that-is-as-long-as-many-teams-make-it"

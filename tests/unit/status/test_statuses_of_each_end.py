@@ -188,8 +188,7 @@ UNCHECKED = f"{SENTENCES[Reason.NO_INTERPRETER]({})}; attempt 1 runs without a p
         (True, replace(seen(State.STARTING, Reason.STARTING), checked=PASSED), False, False, ()),
         (True, replace(seen(State.PLACED, Reason.PLACED), checked=PASSED), False, True, ()),
         (True, replace(seen(State.STARTING, Reason.STARTING), checked=PASSED, stuck="x"), False, False, (FOUND,)),
-        (False, RUNNING, True, True, (ConditionUpdate(
-            ConditionType.PREFLIGHT_PASSED, None, Reason.PREFLIGHT_DISABLED, "spec.preflight is Disabled: nothing is checked"),)),
+        (False, RUNNING, True, True, (ConditionType.PREFLIGHT_PASSED,)),
         (False, RUNNING, False, True, (ConditionUpdate(
             ConditionType.PREFLIGHT_PASSED, None, Reason.NO_INTERPRETER, UNCHECKED),)),
     ],

@@ -273,8 +273,7 @@ def test_that_it_passed_is_told_with_what_it_lets_happen() -> None:
     failed = Check(True, False, Reason.DEVICE_UNUSABLE, "x")
     assert claims(State.STARTING, failed, held="j-1") == {"PreflightPassed": ("False", "DeviceUnusable")}
     assert claims(State.RUNNING, None, preflight=False) == {"PreflightPassed": ("Unknown", "NoInterpreter")}
-    disabled = claims(State.RUNNING, None, preflight=False, mode="Disabled")
-    assert disabled == {"PreflightPassed": ("Unknown", "PreflightDisabled")}
+    assert claims(State.RUNNING, None, preflight=False, mode="Disabled", before=before) == {}
 
 
 def test_only_the_status_of_this_generation_says_that_the_next_attempt_is_without() -> None:

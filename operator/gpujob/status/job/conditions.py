@@ -55,12 +55,12 @@ def of_child(seen: Observation, placed: str) -> tuple[Update, ...]:
 def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first: bool) -> tuple[Update, ...]:
     """The preflight's result, once there is one; `first`: the first result for this child.
 
-    A passed preflight is written with the state that it allows, never by a write of its own.
+    A passed preflight is written with the state that it allows, never by a write of its own. Where spec.preflight is Disabled there is
+    no condition: the spec says it.
     """
     kind, check = ConditionType.PREFLIGHT_PASSED, seen.checked
     if not child.preflight and disabled:
-        message = "spec.preflight is Disabled: nothing is checked"
-        return (ConditionUpdate(kind, None, Reason.PREFLIGHT_DISABLED, message),)
+        return (kind,)
     if not child.preflight:
         message = f"{SENTENCES[Reason.NO_INTERPRETER]({})}; attempt {child.attempt} runs without a preflight"
         return (ConditionUpdate(kind, None, Reason.NO_INTERPRETER, message),)
