@@ -70,7 +70,7 @@ _SEPARATORS: Final = re.compile(r"[\s_-]+")
 class Identities:
     """The rows, indexed by every name that labels use."""
 
-    __slots__ = ("_cloud_names", "_device_ids", "_gke", "_products", "_words", "ids")
+    __slots__ = ("_cloud_names", "_device_ids", "_families", "_gke", "_joined", "_products", "_words", "ids")
 
     def __init__(self, accelerators: Sequence[Accelerator]) -> None:
         self.ids = {row.id: row for row in accelerators}
@@ -78,6 +78,8 @@ class Identities:
         self._products = _index((_plain(key), row) for row in accelerators for key in row.products)
         self._gke = _index((key, row) for row in accelerators for key in row.gke)
         self._cloud_names = _index((key, row) for row in accelerators for key in row.cloud_names)
+        self._joined = _index((joined(row.id), row) for row in self.ids.values())
+        self._families = _index((name, row) for row in self.ids.values() for name in {*_families(row.id)})
         exact = {_plain(row.id): (row,) for row in accelerators}
         self._words = {**_index((_base(row.id)[0], row) for row in accelerators), **exact}
 
@@ -100,8 +102,8 @@ class Identities:
 
     def _spelled(self, words: Sequence[str]) -> list[Accelerator]:
         """The rows that words name: an id, else a family, else the rows without brands and sizes."""
-        rows = [row for row in self.ids.values() if joined(row.id) == "".join(words)]
-        rows = rows or [row for row in self.ids.values() if joined("".join(words)) in _families(row.id)]
+        word = "".join(words)
+        rows = list(self._joined.get(word) or self._families.get(joined(word), ()))
         plain = _without_brands(words)
         sizes = [int(match[1]) for each in plain if (match := _GIGABYTES.fullmatch(each))]
         plain = [each for each in plain if not _GIGABYTES.fullmatch(each)]
