@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.utils import format_datetime, parsedate_to_datetime
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import aiohttp
 import orjson
@@ -25,6 +25,8 @@ from aiohttp.web_protocol import RequestHandler
 
 from gpujob.cluster.client.kubeconfig import Connection
 from gpujob.cluster.client.paths import resource_of
+
+T = TypeVar("T")
 
 VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 NO_JOB_NEEDS = ("leases", "gpupools", "gpupools/status")
@@ -199,7 +201,7 @@ class FaultProxy:
         self._rules: list[Rule] = []
         self._watches: list[_Watch] = []
         self._frozen = False
-        self._dead: set[RequestHandler[Any]] = set()
+        self._dead: set[RequestHandler] = set()
         self._later: set[asyncio.Task[None]] = set()
         self.asked: list[Asked] = []
         self.ahead = 0.0
@@ -257,7 +259,7 @@ class FaultProxy:
         self._later.add(task)
         task.add_done_callback(self._later.discard)
 
-    def _do(self, what: Coroutine[Any, Any, Any]) -> Any:
+    def _do(self, what: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(what, self._loop).result(20)
 
     async def _open(self) -> None:

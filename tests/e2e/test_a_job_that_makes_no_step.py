@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -66,11 +67,16 @@ def runs(team: Team, program: Halting, **stall: object) -> str:
     return uid
 
 
+def stall_is(team: Team, status: str, what: str) -> dict[str, Any]:
+    """The condition Stalled, once it has this status."""
+    return eventually(
+        lambda: held if (held := team.condition("job", "Stalled")).get("status") == status else None, 60, what=what
+    )
+
+
 def stalled(team: Team) -> str:
     """The sentence, once the job is Stalled."""
-    found = eventually(
-        lambda: held if (held := team.condition("job", "Stalled")).get("status") == "True" else None, 60, what="Stalled"
-    )
+    found = stall_is(team, "True", "Stalled")
     assert found["reason"] == "Stalled"
     return str(found["message"])
 
@@ -92,9 +98,7 @@ def test_a_stall_is_said_ends_by_itself_and_ends_the_job_where_that_is_asked(
     assert team.state("job") == "Running"
     eventually(lambda: team.told("job").count("Stalled") == 1, 10, what="one event")
     program.goes_on()
-    works = eventually(
-        lambda: held if (held := team.condition("job", "Stalled"))["status"] == "False" else None, 60, what="steps"
-    )
+    works = stall_is(team, "False", "steps")
     assert (works["reason"], works["message"]) == ("StepsGoOn", "the job works again")
     # Also while the job runs.
     team.change("job", stall={"action": "Fail"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -133,13 +134,18 @@ def test_a_deleted_job_takes_its_job_service_and_pods_along(
     team.until("next", "Succeeded")
 
 
+def has_begun(team: Team, name: str) -> bool:
+    """Whether a job has a child or a state."""
+    return bool(team.jobs()) or bool(team.state(name))
+
+
 def test_a_job_deleted_while_it_is_created_leaves_nothing(operator: OperatorProcess, fleet: Fleet, team: Team) -> None:
     fleet(h100=2)
     for number in range(12):
         team.submit(f"short-{number}", nodes=2, gpusPerNode=1)
         # From before the operator has seen it to after it is placed.
         if number % 4:
-            eventually(lambda number=number: len(team.jobs()) > 0 or team.state(f"short-{number}"), 5, every=0.002)
+            eventually(partial(has_begun, team, f"short-{number}"), 5, every=0.002)
         team.delete(f"short-{number}")
     eventually(lambda: not (team.jobs() or team.pods() or team.services()), 60, what="nothing left", every=0.2)
     team.submit("all", nodes=2, gpusPerNode=8, runs_for="0s")

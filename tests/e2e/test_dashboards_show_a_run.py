@@ -12,6 +12,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,7 @@ def check_figures(prometheus: Prometheus, team: Team) -> None:
     ours = f'namespace="{team.namespace}"'
     wanted = {"nvidia-run": pytest.approx(9100, rel=0.25), "amd-run": pytest.approx(10800, rel=0.25)}
     for expr in (f"gpujob_job_tokens_per_second{{{ours}}}", f"sum by (job) (rate(gpujob_tokens_total{{{ours}}}[20s]))"):
-        eventually(lambda expr=expr: by_job(prometheus.query(expr)) == wanted, 60, what=f"the speed in {expr}", every=1)
+        eventually(partial(gives, prometheus, expr, wanted), 60, what=f"the speed in {expr}", every=1)
     busy = {
         each["metric"]["vendor"]: each["metric"]["job"]
         for each in prometheus.query(f"gpujob:device_utilization:ratio{{{ours}}}")
@@ -244,6 +245,11 @@ def check_figures(prometheus: Prometheus, team: Team) -> None:
 def has_number(samples: list[Json]) -> bool:
     """Whether a panel has something to draw."""
     return any(math.isfinite(float(each["value"][1])) for each in samples)
+
+
+def gives(prometheus: Prometheus, expr: str, wanted: dict[str, Any]) -> bool:
+    """Whether the jobs have these values of an expression."""
+    return by_job(prometheus.query(expr)) == wanted
 
 
 def by_job(samples: list[Json]) -> dict[str, float]:

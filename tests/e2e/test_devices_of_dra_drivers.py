@@ -114,7 +114,10 @@ def test_a_deletion_that_orphans_leaves_no_template(
     body = {**template, "metadata": {"name": "mine", "labels": {"app": "mine"}}}
     api.create(TEMPLATES.format(crew.namespace), body)
     api.delete(crew.path, "left", "Orphan")
-    left = lambda: [each["metadata"]["name"] for each in api.items(TEMPLATES.format(crew.namespace))]  # noqa: E731
+
+    def left() -> list[str]:
+        return [each["metadata"]["name"] for each in api.items(TEMPLATES.format(crew.namespace))]
+
     until("the template deleted", lambda: left() == ["mine"])
     until("nothing left", lambda: not crew.pods() and not crew.jobs() and not api.items(CLAIMS.format(crew.namespace)))
     api.delete(TEMPLATES.format(crew.namespace), "mine")

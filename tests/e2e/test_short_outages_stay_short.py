@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -180,10 +181,15 @@ def jobs(operator: OperatorProcess, proxy: FaultProxy, fleet: Fleet, team: Team,
         WANTED.update({name: summary(team.status(name)) for name in made.uids})
         for name, uid in made.uids.items():
             team.delete(name)
-            eventually(lambda uid=uid: not team.jobs(uid) and not team.pods(uid), 30, what="nothing of the first run")
+            eventually(partial(is_gone, team, uid), 30, what="nothing of the first run")
         made = Jobs(team, audit, proxy)
         proxy.begin()
     return made
+
+
+def is_gone(team: Team, uid: str) -> bool:
+    """Whether a job has neither child nor pods."""
+    return not team.jobs(uid) and not team.pods(uid)
 
 
 AWAY: Final = "etcdserver: request timed out"
@@ -452,7 +458,10 @@ def test_an_operator_that_was_off_for_an_hour_finds_what_happened_meanwhile(
         "runs-on": "Running", "suspended": "Suspended", "childless": "Failed", "lost": "Running", "ends": "Succeeded",
         "fails": "Failed", "created": "Succeeded", "planned": "Suspended",
     }  # fmt: skip
-    states = lambda: {job["metadata"]["name"]: job.get("status", {}).get("state") for job in team.api.items(team.path)}  # noqa: E731
+
+    def states() -> dict[str, Any]:
+        return {job["metadata"]["name"]: job.get("status", {}).get("state") for job in team.api.items(team.path)}
+
     eventually(lambda: states() == wanted and team.status("lost")["attempt"] == 2, HEALED_WITHIN, what="all caught up")
     print({"off for an hour": round(time.monotonic() - began, 1)})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter, defaultdict
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,9 @@ def test_they_are_bound_to_two_hundred_nodes_without_a_double_promise_and_then_n
     names, pods = [], 0
     for number in range(300):
         gang = number % 5 == 0
-        shape = {"nodes": chance.randint(2, 4), "gpusPerNode": 4} if gang else {"gpusPerNode": chance.choice([1, 2, 4])}
+        shape: dict[str, Any] = (
+            {"nodes": chance.randint(2, 4), "gpusPerNode": 4} if gang else {"gpusPerNode": chance.choice([1, 2, 4])}
+        )
         names.append(f"job-{number}")
         pods += shape.get("nodes", 1)
         team.submit(names[-1], **shape)
@@ -88,9 +91,9 @@ def no_device_is_promised_twice(team: Team, nodes: list[str]) -> None:
         for node in pinned_nodes(template["spec"]):
             reserved[node] += devices(template)
     capacity = {}
-    for node in team.api.items(NODES):
-        allocatable = node["status"]["allocatable"]
-        capacity[node["metadata"]["name"]] = sum(int(allocatable.get(f"{v}.com/gpu", 0)) for v in ("nvidia", "amd"))
+    for each in team.api.items(NODES):
+        allocatable = each["status"]["allocatable"]
+        capacity[each["metadata"]["name"]] = sum(int(allocatable.get(f"{v}.com/gpu", 0)) for v in ("nvidia", "amd"))
     assert {node: count for node, count in reserved.items() if count > capacity[node]} == {}
     used: Counter[str] = Counter()
     for pod in team.pods():

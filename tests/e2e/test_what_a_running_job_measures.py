@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -122,7 +123,7 @@ def test_a_probe_tries_each_device_and_then_runs_on_the_best(
     uid = team.submit("probes", placement={"probe": {"steps": 4}}, telemetry={"port": reporter.port})
     pools = []
     for attempt in (1, 2):
-        status = eventually(lambda n=attempt: at_attempt(team, n), 30, what=f"trial {attempt} that runs") or {}
+        status = eventually(partial(at_attempt, team, attempt), 30, what=f"trial {attempt} that runs") or {}
         assert status["placement"]["probe"] == 4
         pools.append(status["placement"]["accelerator"])
         reach(team, uid)

@@ -51,6 +51,6 @@ def sent(expr: str, board: Json, interval: str = "5m", span: str = "1h", **chose
     for name, value in (("__rate_interval", interval), ("__range", span)):
         expr = expr.replace(f"${name}", value)
     for one in variables(board):
-        expr = expr.replace(f"${one['name']}", chosen.get(one["name"], one["allValue"]))
+        expr = expr.replace(f"${one['name']}", chosen.get(one["name"]) or one["allValue"])
     assert "$" not in expr, f"a variable is left in {expr}"
     return expr

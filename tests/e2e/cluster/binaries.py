@@ -1,4 +1,4 @@
-"""Builds the programs of a cluster from the Go module in binaries/, and keeps them in the user's cache folder.
+"""Builds the programs of a cluster from the Go module in go/, and keeps them in the user's cache folder.
 
 Called by `up` (and by `python -m tests.e2e.cluster build`). The module only lists tools and their versions; go.sum pins
 every byte. A folder of the cache is named after go.sum and the build's flags: a newer Kubernetes gets a new one. The
@@ -19,7 +19,7 @@ from .locks import locked
 from .state import ClusterError
 from .toolchain import go_for
 
-MODULE = Path(__file__).resolve().parent / "binaries"
+MODULE = Path(__file__).resolve().parent / "go"
 _COMMAND = "k8s.io/kubernetes/cmd/"
 HELM_3_MODULE = MODULE.parent / "helm3"
 """A module of its own: one module has one version of what both Helms are made of."""

@@ -10,7 +10,7 @@ T = TypeVar("T")
 _SHORTEST, _LONGEST = 0.05, 0.25
 
 
-def eventually(condition: Callable[[], T], timeout: float = 30.0, *, what: str = "", every: float = 0.0) -> T:
+def eventually(condition: Callable[[], T | None], timeout: float = 30.0, *, what: str = "", every: float = 0.0) -> T:
     """The first truthy answer of `condition`, asked every `every` seconds; TimeoutError after `timeout` seconds.
 
     With `every` 0 it is asked again after a tenth of the time so far, 0.05 to 0.25 s: a question costs the API server milliseconds of

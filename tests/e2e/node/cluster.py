@@ -46,8 +46,8 @@ def _bring_up(slot: Slot, machines: tuple[Machine, ...]) -> Cluster:
         switch = network.make_switch(slot, slot.dir / "logs" / "switch.log")
         cluster = control_plane.up(slot.dir, address=slot.host)
         record(slot.dir, switch)
-        for each in prepared:
-            each.result()
+        for preparation in prepared:
+            preparation.result()
     for each in machines:
         cluster = record(slot.dir, machine.start(each, machines, slot, cluster, switch))
     for manifest in sorted(_MANIFESTS.glob("*.yaml")):
@@ -82,8 +82,8 @@ def _take_down(slot: Slot) -> None:
     if cluster is not None:
         # Nothing is worth a farewell; an API server would wait for the watches of nodes that are gone.
         everything = (*cluster.clients, *cluster.processes)
-        for each in everything:
-            processes.send(each, signal.SIGKILL)
+        for process in everything:
+            processes.send(process, signal.SIGKILL)
         processes.end(everything, grace=5)
         down(slot.dir)
     shutil.rmtree(slot.dir, ignore_errors=True)

@@ -117,16 +117,8 @@ def put_image_on_nodes(cluster: Cluster, nodes: tuple[str, ...], archive: Path) 
 
     def put(node: str) -> None:
         socket = f"/proc/{machine.pid_of(cluster, node, 'containerd')}/root{CONTAINERD}"
-        command = [
-            programs.runtime() / "ctr",
-            "--address",
-            socket,
-            "--namespace",
-            "k8s.io",
-            "images",
-            "import",
-            archive,
-        ]
+        ctr = str(programs.runtime() / "ctr")
+        command = [ctr, "--address", socket, "--namespace", "k8s.io", "images", "import", str(archive)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     with ThreadPoolExecutor() as pool:

@@ -60,7 +60,7 @@ def start(machine: Machine, machines: tuple[Machine, ...], slot: Slot, cluster: 
         sys.executable,
         "-m",
         "tests.e2e.node.inside",
-        folder / "plan.json",
+        str(folder / "plan.json"),
     ]
     environment = {**cluster.environment(), "PYTHONPATH": str(REPOSITORY)}
     process = processes.start(

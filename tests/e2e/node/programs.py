@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.e2e.cluster import binaries
 
-_MODULE = Path(__file__).resolve().parent / "programs"
+_MODULE = Path(__file__).resolve().parent / "go"
 _OWN = ("./dns", "./deviceplugin")
 _RUNTIME_MODULE = Path(__file__).resolve().parent / "runtime"
 _CONTAINERD = "github.com/containerd/containerd/v2/cmd/"

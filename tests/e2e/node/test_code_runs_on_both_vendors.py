@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_code_of_an_image_runs_under_both_backends(operator: OperatorProcess, te
 
 
 def test_an_image_is_mounted_beside_the_code(operator: OperatorProcess, team: Trainers) -> None:
-    volumes = {
+    volumes: dict[str, Any] = {
         "volumes": [{"name": "more", "image": {"reference": store.CODE, "pullPolicy": "Never"}}],
         "volumeMounts": [{"name": "more", "mountPath": "/more", "readOnly": True}],
     }

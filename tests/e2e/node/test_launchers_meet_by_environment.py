@@ -7,6 +7,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
+from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 import pytest
@@ -81,7 +82,12 @@ def test_accelerate_launch_finds_its_peers_in_the_variables_of_torchrun(
 
 def test_a_service_that_comes_late_does_no_harm(operator: OperatorProcess, team: Trainers) -> None:
     team.give_code("code", train=MEET)
-    settings = {"image": store.TORCH, "code": {"configMap": {"name": "code"}}, "nodes": 2, "resources": SMALL}
+    settings: dict[str, Any] = {
+        "image": store.TORCH,
+        "code": {"configMap": {"name": "code"}},
+        "nodes": 2,
+        "resources": SMALL,
+    }
     uids = {
         "elastic": team.run("elastic", "torchrun", "train.py", **settings),
         "plain": team.run("plain", "python3", "train.py", **settings),

@@ -34,7 +34,7 @@ def root() -> Iterator[Path]:
 
 def run(root: Path, *command: str, user: int = 65532) -> subprocess.CompletedProcess[str]:
     """A command in the image, as a user, without any file system but its own."""
-    enter = ["/usr/sbin/chroot", f"--userspec={user}:{user}", root]
+    enter = ["/usr/sbin/chroot", f"--userspec={user}:{user}", str(root)]
     # Nothing of this machine's environment but what the image itself sets.
     environment = dict(each.split("=", 1) for each in operator_image.configuration()["Env"])
     return subprocess.run([*enter, *command], capture_output=True, text=True, check=False, env=environment)

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -189,7 +190,7 @@ def nothing_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_way_to_give_a_client_certificate_needs_a_folder(given: str, certificate: Path) -> None:
     cert, key = certificate / "ca.crt", certificate / "server.key"
     (both := certificate / "both.pem").write_text(cert.read_text() + key.read_text())
-    ways = {
+    ways: dict[str, dict[str, Any]] = {
         "none": {},
         "files": {"client_cert_file": str(cert), "client_key_file": str(key)},
         "data": {"client_cert_data": cert.read_text(), "client_key_data": key.read_text()},
