@@ -65,7 +65,11 @@ def test_an_admins_pool_that_comes_changes_or_goes_is_published_at_once(seen: Se
 
 @pytest.mark.parametrize(
     "error",
-    [OutcomeUnknown(503, "ServiceUnavailable", "not now"), Unreachable(0, "x", "gone"), Forbidden(403, "Forbidden", "no")],
+    [
+        OutcomeUnknown(503, "ServiceUnavailable", "not now"),
+        Unreachable(0, "x", "gone"),
+        Forbidden(403, "Forbidden", "no"),
+    ],
 )
 async def test_a_pool_that_is_not_removed_stops_no_other_and_is_tried_again(seen: Seen, error: ApiError) -> None:
     asked = list[str]()

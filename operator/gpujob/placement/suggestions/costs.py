@@ -21,7 +21,7 @@ PRICE_WITHIN_DOUBLE: Final = 0.25
 """Factor on a raised price limit, up to the double, for the one device or pool that the job names: the user wants that one."""
 CAPACITY_TYPE_ADDED: Final = 0.25
 NAME_ALLOWED: Final = 0.3
-"""An accelerator or pool of a vendor that the job names is added to those that it allows, or takes the place of a gang's accelerator."""
+"""An accelerator or pool of a vendor that the job names is added to those that it allows, or replaces that of a gang."""
 CLOSER_DEVICE: Final = 0.01
 """Less for an accelerator of the same vendor, again for the same architecture, and again for the same model on another board."""
 SHARDED: Final = 0.3
