@@ -19,7 +19,7 @@ from gpujob.fleet.assembly.levels import ANY, MOST_PARTS, Level, first_of_each_t
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import AdminPool
-from gpujob.fleet.labels.cloud import told_apart
+from gpujob.fleet.labels.cloud import terms_between
 from gpujob.fleet.pools.autoscaling import OF_KARPENTER
 from gpujob.fleet.pools.pool import Pool
 from gpujob.values.finding import Size
@@ -60,7 +60,7 @@ def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog,
             also=(whole.name,),
             part_of=whole.name,
             beside=tuple(others),
-            selector=whole.selector + told_apart([labels[name] for name in names], refused),
+            selector=whole.selector + terms_between([labels[name] for name in names], refused),
             growth=whole.growth,
             node_pool=whole.node_pool,
         )

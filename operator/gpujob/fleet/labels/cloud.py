@@ -150,8 +150,8 @@ def origin_of_labels(labels: Labels, provider: str = "") -> Origin:
     )
 
 
-def told_apart(these: Collection[Labels], others: Collection[Labels]) -> Selector:
-    """The terms by which labels of capacity types tell nodes from others, as far as they do."""
+def terms_between(these: Collection[Labels], others: Collection[Labels]) -> Selector:
+    """The selector terms of capacity type labels that match these nodes and not the others, as far as any does."""
     terms: list[tuple[str, str, tuple[str, ...]]] = []
     keys = {key for labels in (*these, *others) for key in labels if key.lower() in _CAPACITY_KEYS}
     for key in sorted(keys):

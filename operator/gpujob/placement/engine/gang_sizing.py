@@ -8,11 +8,8 @@ not say so, the decision assumes it and warns.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -20,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import MOST_NODES, NodeSizes, Pool
-from gpujob.placement.filters.memory import divides, known_heads
+from gpujob.placement.engine.gang_groups import GangGroup, first_that_holds, groups_in_search_order
+from gpujob.placement.filters.memory import known_heads
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import ModelDemand, estimates_of, workload_of
@@ -98,7 +96,7 @@ def fewer(demand: Demand, gang: Gang, pool: Pool, catalog: Catalog, most: float 
     _, sizes, whole, _ = pool.size
     nodes = demand.gang.nodes if demand.nodes_said else None
     needs = division(demand.model, demand, SEVERAL, catalog) if demand.model is not None else None
-    groups = _ordered(nodes, sizes, whole, _heads(demand, needs) if needs is not None else None)
+    groups = groups_in_search_order(nodes, sizes, whole, _heads(demand, needs) if needs is not None else None)
     smaller = [(group.divided, group.largest(min(gang.gpus - 1, most))) for group in groups]
     apart = ([each for divided, each in smaller if each is not None and divided is same] for same in (True, False))
     found = tuple((max(alike, key=lambda each: (each.gpus, -each.nodes)),) for alike in apart if alike)
@@ -116,7 +114,9 @@ def largest_gangs(demand: Demand, pool: Pool, catalog: Catalog) -> Sequence[Sequ
     _, sizes, whole, _ = pool.size
     if nodes is not None and nodes > MOST_NODES:
         sizes = pool.node_sizes(nodes)
-    largest = [(group.divided, group.largest()) for group in _ordered(nodes, sizes, whole, _heads(demand, needs))]
+    largest = [
+        (group.divided, group.largest()) for group in groups_in_search_order(nodes, sizes, whole, _heads(demand, needs))
+    ]
     apart = ([gang for divided, gang in largest if gang is not None and divided is same] for same in (True, False))
     return tuple(filter(None, apart))
 
@@ -155,24 +155,6 @@ def _as_named(demand: Demand, gang: Gang, fleet: Fleet, catalog: Catalog) -> Ite
 def _is_sharded(whole: Estimate, shared: Estimate, memory: float) -> bool:
     """Whether a model must be sharded on devices of so many bytes: where they do not hold it whole, or only with a warning."""
     return whole.high > memory and (shared.high <= memory or whole.expected > memory)
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Gangs in the order of their GPUs. A gang is made when it is read, because a node may have thousands of fractions of devices."""
-
-    divided: bool
-    """Whether the GPUs on a node divide the model's heads, if these are divided at all."""
-    count: int
-    at: Callable[[int], Gang]
-    """The gang of an index."""
-
-    def largest(self, most: float = inf) -> Gang | None:
-        """The last gang of at most so many GPUs; None if there is none."""
-        end = (
-            self.count if most == inf else bisect_right(range(self.count), most, key=lambda index: self.at(index).gpus)
-        )
-        return self.at(end - 1) if end else None
 
 
 _BySize = Mapping[tuple[NodeSizes, bool], Mapping[float, list[str]]]
@@ -217,7 +199,7 @@ def _alternatives(
     found: dict[float, dict[Gang, None]] = {memory: {} for memory in memories}
     nearly: dict[float, dict[Gang, None]] = {memory: {} for memory in memories}
     for first in range(len(sizes)):
-        gangs = _ordered(nodes, sizes[first:], whole, heads)
+        gangs = groups_in_search_order(nodes, sizes[first:], whole, heads)
         _fewest(gangs, found, nearly, needs, heads if not tight else None)
     chosen = {
         memory: tuple(found[memory] | nearly[memory] if tight else found[memory] or nearly[memory])
@@ -225,7 +207,7 @@ def _alternatives(
     }
     beyond = [memory for memory, gangs in chosen.items() if not gangs]
     if beyond:
-        endless = _ordered(nodes, ((sizes[0][0], max(MOST_NODES, nodes or 1)),), whole, heads)
+        endless = groups_in_search_order(nodes, ((sizes[0][0], max(MOST_NODES, nodes or 1)),), whole, heads)
         _fewest(endless, {memory: found[memory] for memory in beyond}, nearly, needs)
         last = max(filter(None, (group.largest() for group in endless)), key=attrgetter("gpus"))
         chosen |= {memory: next(((gang,) for gang in found[memory] | nearly[memory]), (last,)) for memory in beyond}
@@ -237,7 +219,7 @@ _Found = Mapping[float, dict[Gang, None]]
 
 
 def _fewest(
-    groups: Sequence[_Group],
+    groups: Sequence[GangGroup],
     found: _Found,
     nearly: _Found,
     needs: Estimates,
@@ -260,13 +242,13 @@ def _fewest(
             left = [memory for memory in left if memory in doubtful]
         first = 0
         for memory in tuple(left):
-            first = _first(group, first, held(memory, "expected"))
+            first = first_that_holds(group, first, held(memory, "expected"))
             if first == group.count:
                 break
             if memory in doubtful:
                 doubtful.remove(memory)
                 nearly[memory].setdefault(group.at(first))
-            place = _first(group, first, held(memory, "high"))
+            place = first_that_holds(group, first, held(memory, "high"))
             if place < group.count:
                 left.remove(memory)
                 found[memory].setdefault(group.at(place))
@@ -274,88 +256,9 @@ def _fewest(
             return
 
 
-def _first(group: _Group, start: int, holds: Callable[[Gang], bool]) -> int:
-    """The index of the first gang that holds, from an index on, if all after one that holds do too; the number of gangs if none
-    does. Tried are the first, second, fourth … one and the last, then the middle of what remains, because few GPUs mostly do. One GPU
-    may hold what two do not, because two exchange data; it is tried first.
-    """
-    low, tried = start, start
-    while tried < group.count and not holds(group.at(tried)):
-        low, tried = tried + 1, min(2 * tried - start + 1, group.count - 1)
-        if low == group.count:
-            return low
-    return bisect_left(range(group.count), True, low, tried, key=lambda index: holds(group.at(index)))
-
-
 def _heads(demand: Demand, needs: Estimates) -> tuple[int, int] | None:
     """The heads that a model which is spread over several GPUs divides over them; None if they count for nothing."""
     return known_heads(demand, needs.on(SEVERAL.gpus).work) if demand.spreads(SEVERAL) else None
-
-
-@lru_cache(maxsize=1024)
-def _ordered(nodes: int | None, sizes: NodeSizes, whole: bool, heads: tuple[int, int] | None) -> Sequence[_Group]:
-    """The gangs that nodes form, in search order: on one node, then on several. For tensor parallel models the gangs whose GPUs on
-    a node divide the heads come first, because engines reject others unless layers are divided too: on the fewest nodes, where a
-    part of each node is tried as well.
-
-    A number of nodes that the job names is fixed. Pools that assign whole nodes form no partial gangs.
-    """
-    asked = nodes or 1
-    largest = max((size for size, count in sizes if count >= asked), default=0)
-    several = list(_of_whole_nodes(sizes)) if nodes is None else []
-    if whole:
-        return _of_list([Gang(asked, largest), *several] if largest else several, heads)
-    if heads is None:
-        return (_every(asked, largest), *_of_list(several, heads))
-    dividing = tuple(gpus for gpus in range(1, min(largest, heads[0]) + 1) if divides(gpus, heads))
-    together = _by_nodes(sizes, dividing) if nodes is None else ()
-    undivided = [gang for gang in several if not divides(gang.gpus_per_node, heads)]
-    return (
-        _listed(True, [Gang(asked, gpus) for gpus in dividing]),
-        *together,
-        _every(asked, largest, dividing),
-        _listed(False, sorted(undivided, key=lambda gang: (gang.gpus, gang.nodes))),
-    )
-
-
-def _of_whole_nodes(sizes: NodeSizes) -> Iterator[Gang]:
-    """The gangs of several whole nodes."""
-    return (Gang(more, size) for size, count in sizes for more in range(2, min(count, MOST_NODES) + 1))
-
-
-def _by_nodes(sizes: NodeSizes, dividing: Sequence[int]) -> Iterator[_Group]:
-    """For each number of nodes, the fewest first, the gangs with one of these numbers of GPUs on each: more nodes with fewer GPUs
-    each would exchange data over the network and leave parts of more nodes.
-    """
-    for nodes in range(2, MOST_NODES + 1):
-        largest = max((size for size, count in sizes if count >= nodes), default=0)
-        yield _listed(True, [Gang(nodes, gpus) for gpus in dividing if gpus <= largest])
-
-
-def _of_list(gangs: Iterable[Gang], heads: tuple[int, int] | None) -> tuple[_Group, ...]:
-    """One group, or with heads those that divide them, then the others."""
-    ordered = sorted(gangs, key=lambda gang: (gang.gpus, gang.nodes))
-    if heads is None:
-        return (_listed(True, ordered),)
-    fits = [divides(gang.gpus_per_node, heads) for gang in ordered]
-    return tuple(
-        _listed(same, [gang for gang, divided in zip(ordered, fits, strict=True) if divided is same])
-        for same in (True, False)
-    )
-
-
-def _listed(divided: bool, gangs: Sequence[Gang]) -> _Group:
-    return _Group(divided, len(gangs), gangs.__getitem__)
-
-
-def _every(nodes: int, largest: int, without: Sequence[int] = ()) -> _Group:
-    """Every number of GPUs on a node up to the largest, except some, which are those that divide the heads."""
-    skips = [gpus - place for place, gpus in enumerate(without)]
-
-    def at(index: int) -> Gang:
-        return Gang(nodes, index + 1 + bisect_right(skips, index + 1))
-
-    return _Group(not without, largest - len(without), at)
 
 
 def _spread(work: Workload) -> Workload:

@@ -267,7 +267,7 @@ def _hint(text: str) -> Hint:
     """The decision in a child's annotation; it is untrusted, so only members that a status can have are read."""
     try:
         value = json.loads(text) if len(text) <= LONGEST_HINT else {}
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or not isinstance(value.get("message", ""), str):
             return Hint()
         placement = {key: each for key, each in value.items() if key != "message"}
         GPUJobStatus.model_validate({"placement": placement})
