@@ -9,6 +9,7 @@ import pytest
 from builders import L4, MI300X, T4, Amd, Nvidia, Object, decision, demand, fleet, gpupool, job, node, pod
 
 from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.assembly.levels import MOST_PARTS
 from gpujob.placement.report.decision_json import plan
 from gpujob.placement.report.summary import summary
 from gpujob.placement.report.why_not import best_losers
@@ -289,5 +290,5 @@ def test_many_unlike_nodes_make_a_bounded_number_of_parts() -> None:
     ]
     known = fleet(gpupool("mix", MIX), *nodes, catalog=CATALOG)
     names = [pool.name for pool in known.pools]
-    assert len(names) == len(set(names)) <= 17
+    assert len(names) == len(set(names)) <= 1 + MOST_PARTS
     assert known.pools[0].name == "mix"

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from itertools import chain, count, islice
+from itertools import chain, count
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.versions import release
 from gpujob.fleet.assembly.admin_pool import claimed_pool
-from gpujob.fleet.assembly.levels import ANY, MOST_PARTS, Level, first_of_each_type, met, sets_of
+from gpujob.fleet.assembly.levels import ANY, Level, driver_steps, first_of_each_type, met, sets_of
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import AdminPool
@@ -48,7 +48,8 @@ def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog,
     types = {name: pool.capacity_type for name, pool in alone.items()}
     labels = {name: found[0].node.labels for name, found in on.items()}
     parts: dict[str, Pool] = {}
-    for names in islice((some for some in sets_of(levels, types) if len(some) < len(on)), MOST_PARTS):
+    smaller = (names for names in sets_of(levels, types, driver_steps(catalog)) if len(names) < len(on))
+    for names in smaller:
         part = _at_worst(
             claimed_pool(admin, [group for group in groups if group.node.name in names], catalog, usage), alone
         )

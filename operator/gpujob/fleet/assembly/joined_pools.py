@@ -16,8 +16,9 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Final
 
-from gpujob.catalog.images.versions import release
-from gpujob.fleet.assembly.levels import RANKS, Level, first_of_each_type, sets_of
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.images.versions import Release, release
+from gpujob.fleet.assembly.levels import RANKS, Level, driver_steps, first_of_each_type, sets_of
 from gpujob.fleet.pools.naming import SHORTEST, plain_name
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
@@ -28,7 +29,9 @@ Joined = tuple[tuple[Pool, ...], Pool]
 """The parts, and the pool of their nodes."""
 
 
-def joined_pools(pools: Iterable[Pool], kept: Mapping[str, Joined] | None = None) -> dict[str, Joined]:
+def joined_pools(
+    pools: Iterable[Pool], catalog: Catalog, kept: Mapping[str, Joined] | None = None
+) -> dict[str, Joined]:
     """The pools of several of these, by name. Those of `kept` whose parts have the same facts get the new state of their nodes."""
     pools = sorted(pools, key=attrgetter("name"))
     families: dict[object, list[Pool]] = defaultdict(list)
@@ -44,7 +47,7 @@ def joined_pools(pools: Iterable[Pool], kept: Mapping[str, Joined] | None = None
             meanings[word].add(pool.name)
     found: dict[str, Joined] = {}
     for family in unlike:
-        for parts in _sets(family):
+        for parts in _sets(family, driver_steps(catalog)):
             name = _name(parts, meanings, {pool.name for pool in pools} | found.keys())
             before = kept.get(name) if kept else None
             found[name] = _after(before, parts) if before and _alike(before[0], parts) else (parts, _of(parts, name))
@@ -64,10 +67,10 @@ def _common(pool: Pool) -> tuple[object, ...]:
     return (*device, pool.also_counted_as, pool.host_architecture, pool.region, pool.handler)
 
 
-def _sets(family: Sequence[Pool]) -> Iterator[tuple[Pool, ...]]:
+def _sets(family: Sequence[Pool], steps: Sequence[Release]) -> Iterator[tuple[Pool, ...]]:
     """The sets of two or more parts that suit some jobs better than all of them."""
     levels = {pool.name: _level(pool) for pool in family}
-    for names in sets_of(levels, {pool.name: pool.capacity_type for pool in family}):
+    for names in sets_of(levels, {pool.name: pool.capacity_type for pool in family}, steps):
         if len(names) > 1:
             yield tuple(pool for pool in family if pool.name in names)
 

@@ -5,16 +5,20 @@ Of capacity types none is better than another for a job: it accepts some of them
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import reduce
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, reduce
 from itertools import chain, combinations, zip_longest
 from typing import Final, NamedTuple
 
-from gpujob.catalog.images.versions import Release
+from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.images.versions import Release, release
 from gpujob.values.vocabulary import CapacityType
 
-MOST_PARTS: Final = 16
-"""The most parts of a pool; of more kinds of nodes the further ones count in the whole pool only."""
+MOST_PARTS: Final = 64
+"""The most parts of a pool for each set of capacity types. Where nodes have more levels, only those drivers count apart that an image
+of the catalog distinguishes; where they still have more, a part is better in one fact only.
+"""
 
 RANKS: Final = (CapacityType.SPOT, CapacityType.ON_DEMAND, CapacityType.RESERVED)
 """Capacity types, that of the worst first: a pool of several types is of the first."""
@@ -42,9 +46,26 @@ class Level(NamedTuple):
         return Level(*map(min, zip(self, other, strict=True)))  # type: ignore[arg-type]
 
 
-def sets_of(levels: Mapping[str, Level], types: Mapping[str, CapacityType]) -> Iterator[frozenset[str]]:
+@lru_cache(maxsize=4)
+def driver_steps(catalog: Catalog) -> tuple[Release, ...]:
+    """The drivers from which on an image or a device of the catalog runs, or is tested, the oldest first."""
+    stacks = [*catalog.stacks, *(row.stack for row in catalog.runtimes if row.stack is not None)]
+    drivers = {
+        *(row.min_driver for row in catalog.accelerators),
+        *(row.min_driver for row in catalog.runtimes),
+        *(row.min_driver for row in stacks),
+        *(driver for row in catalog.runtimes for driver in row.driver_window),
+        *(driver for row in stacks for driver in (row.tested_from, row.tested_to, row.toolkit_driver)),
+        *(driver for row in stacks for driver in row.forward_drivers),
+    }
+    return tuple(sorted(filter(None, map(release, drivers))))
+
+
+def sets_of(
+    levels: Mapping[str, Level], types: Mapping[str, CapacityType], steps: Sequence[Release]
+) -> Iterator[frozenset[str]]:
     """Each set of names once: those of each set of capacity types, the largest first, then of each of these the names that reach a
-    level.
+    level. `steps` are those of `driver_steps`.
     """
     kinds = sorted(set(types.values()))
     wholes = [
@@ -52,26 +73,60 @@ def sets_of(levels: Mapping[str, Level], types: Mapping[str, CapacityType]) -> I
         for number in range(len(kinds), 0, -1)
         for some in combinations(kinds, number)
     ]
-    found = chain(map(frozenset, wholes), *zip_longest(*map(_reaching, wholes)))
+    found = chain(map(frozenset, wholes), *zip_longest(*(_reaching(whole, steps) for whole in wholes)))
     yield from dict.fromkeys(names for names in found if names is not None)
 
 
-def _reaching(levels: Mapping[str, Level]) -> list[frozenset[str]]:
+def _reaching(levels: Mapping[str, Level], steps: Sequence[Release]) -> list[frozenset[str]]:
     """The names that reach each level of these."""
-    return [frozenset(name for name, its in levels.items() if its.reaches(level)) for level in _levels(levels.values())]
+    found = _levels(levels.values(), steps)
+    return [frozenset(name for name, its in levels.items() if its.reaches(level)) for level in found]
 
 
-def _levels(found: Collection[Level]) -> list[Level]:
+def _levels(found: Collection[Level], steps: Sequence[Release]) -> list[Level]:
     """The levels of nodes, then what several of them have in common, but for what all have."""
     known = {level for level in found if level.driver is not ANY}
     best = max((level.cheap for level in known), default=None)
     own = known | {level for level in found if best is None or level.cheap > best}
-    ordered = sorted(own, reverse=True)
-    common = {one.met(other) for one, other in combinations(ordered[:MOST_PARTS], 2)}
-    while len(common) <= MOST_PARTS and (more := {one.met(other) for one in common for other in own} - common):
-        common |= more
-    ordered += sorted(common - own, reverse=True)
-    return [level for level in ordered if level != met(found)][:MOST_PARTS]
+    levels = _closed(own)
+    if len(levels) > MOST_PARTS:
+        own = _by_steps(own, steps)
+        levels = _closed(own)
+    ordered = [*sorted(own & levels, reverse=True), *sorted(levels - own, reverse=True)]
+    if len(ordered) > MOST_PARTS:
+        ordered = _by_fact(own)
+    return [level for level in ordered if level != met(found)]
+
+
+def _closed(own: Collection[Level]) -> set[Level]:
+    """The levels and what any of them have in common; some of that, but more than MOST_PARTS, if there is more."""
+    levels = new = set(own)
+    while new and len(levels) <= MOST_PARTS:
+        new = {one.met(other) for one in new for other in own} - levels
+        levels = levels | new
+    return levels
+
+
+def _by_steps(levels: Iterable[Level], steps: Sequence[Release]) -> set[Level]:
+    """The levels with the oldest of the drivers between the same steps."""
+    oldest: dict[int, Release] = {}
+    for level in sorted(levels, reverse=True):
+        oldest[bisect_right(steps, level.driver)] = level.driver
+    return {
+        level if level.driver is ANY else level._replace(driver=oldest[bisect_right(steps, level.driver)])
+        for level in levels
+    }
+
+
+def _by_fact(levels: Collection[Level]) -> list[Level]:
+    """The levels that are the worst in all but one fact: of each fact as many values as have room, spread evenly."""
+    worst, most = met(levels), MOST_PARTS // len(Level._fields)
+    found = dict[Level, None]()
+    for fact in Level._fields:
+        values = sorted({getattr(level, fact) for level in levels}, reverse=True)
+        spread = {len(values) * place // most for place in range(most)}
+        found |= dict.fromkeys(worst._replace(**{fact: values[index]}) for index in sorted(spread))
+    return list(found)
 
 
 def met(levels: Iterable[Level]) -> Level:

@@ -195,7 +195,7 @@ class FleetIndex:
                 self._pools[home] = with_awaited(base, self._usage)
             self._changed.clear()
             pools = [*chain.from_iterable(self._pools.values())]
-            self._joined = joined_pools(pools, self._joined)
+            self._joined = joined_pools(pools, self._catalog, self._joined)
             for _, pool in self._joined.values():
                 _ = pool.stock, pool.size
             self._ordered = by_name((*pools, *(pool for _, pool in self._joined.values())))
