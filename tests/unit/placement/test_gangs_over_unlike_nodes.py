@@ -1,4 +1,4 @@
-"""Gangs over nodes of which no two are alike cost what the nodes that suit them cost, whoever made the pool."""
+"""Gangs over nodes of which no two are alike cost what the nodes that suit them cost, in GPUPools and in discovered pools."""
 
 from __future__ import annotations
 

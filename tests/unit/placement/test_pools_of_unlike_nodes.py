@@ -10,6 +10,7 @@ from builders import L4, MI300X, T4, Amd, Nvidia, Object, decision, demand, flee
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.fleet.assembly.levels import MOST_PARTS
+from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.decision_json import plan
 from gpujob.placement.report.summary import summary
 from gpujob.placement.report.why_not import best_losers
@@ -292,3 +293,22 @@ def test_many_unlike_nodes_make_a_bounded_number_of_parts() -> None:
     names = [pool.name for pool in known.pools]
     assert len(names) == len(set(names)) <= 1 + MOST_PARTS
     assert known.pools[0].name == "mix"
+
+
+@pytest.mark.parametrize(
+    ("worse", "spec", "dollars", "warns"),
+    [
+        (mine("r1", labels=SPOT, price="1.00"), {}, 4_000_000, False),
+        (mine("r1", price="2.00"), {}, 8_000_000, False),
+        (mine("r1", labels=OLD), {}, 4_000_000, True),
+        (mine("r1", labels=OLD, price="2.00"), {}, 8_000_000, True),
+        (mine("r1", labels={"nvidia.com/gpu.memory": "20000"}), BIG, 4_000_000, True),
+    ],
+)
+def test_a_node_to_be_added_may_be_as_the_worst(worse: Object, spec: dict[str, Any], dollars: int, warns: bool) -> None:
+    known = fleet(gpupool("mix", MIX, provision={"maxNodes": 6}), worse, mine("r2"), catalog=CATALOG)
+    found = decide(demand(gpusPerNode=4, nodes=3, **spec), known, CATALOG)
+    assert found.choice is not None, summary(found)
+    chosen = found.choice.candidate
+    assert (found.choice.nodes, chosen.price_per_hour) == (("", "", ""), 3 * dollars)
+    assert any("are like those of mix/" in doubt.message for doubt in chosen.doubts) is warns

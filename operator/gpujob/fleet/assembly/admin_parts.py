@@ -21,9 +21,11 @@ from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import AdminPool
 from gpujob.fleet.labels.cloud import terms_between
 from gpujob.fleet.pools.autoscaling import OF_KARPENTER
+from gpujob.fleet.pools.node import Growth
 from gpujob.fleet.pools.pool import Pool
-from gpujob.values.finding import Size
+from gpujob.values.finding import Finding, Size
 from gpujob.values.quantity import exact_dollars
+from gpujob.values.vocabulary import Reason
 
 
 def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> tuple[Pool, ...]:
@@ -55,17 +57,31 @@ def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog,
         )
         others = (name for name in on if name not in names and OF_KARPENTER not in labels[name])
         refused = [labels[name] for name, kind in types.items() if kind not in part.all_capacity_types]
-        name = f"{whole.name}/{_words(met(levels[name] for name in names), part, met(levels.values()), whole)}"
+        own, worst = met(levels[name] for name in names), met(levels.values())
+        name = f"{whole.name}/{_words(own, part, worst, whole)}"
+        terms = terms_between([labels[name] for name in names], refused)
+        differs = own._replace(cheap=worst.cheap) != worst or (refused and not terms) or whole.price is None
         parts[_unused(name, parts)] = replace(
             part,
             also=(whole.name,),
             part_of=whole.name,
             beside=tuple(others),
-            selector=whole.selector + terms_between([labels[name] for name in names], refused),
-            growth=whole.growth,
+            selector=whole.selector + terms,
+            growth=_growth(whole, name if differs else ""),
             node_pool=whole.node_pool,
         )
     return (whole, *(replace(part, name=name) for name, part in parts.items()))
+
+
+def _growth(whole: Pool, part: str) -> Growth | None:
+    """What can be added to a part: new nodes may be as the worst of the pool. They count with its price; what else sets a part of this
+    name apart is unknown of them, except a capacity type that a term of the selector demands.
+    """
+    if whole.growth is None:
+        return None
+    sentence = "whether nodes to be added to {} are like those of {} is unknown"
+    doubt = Finding(Reason.NODE_UNKNOWN, sentence, (whole.name, part)) if part else None
+    return replace(whole.growth, price=whole.price.per_gpu_hour if whole.price else 0, doubt=doubt)
 
 
 def _kind(group: DeviceGroup) -> tuple[object, ...]:

@@ -64,6 +64,10 @@ class Growth:
     """Nodes that no pod waits for."""
     started: tuple[PoolNode, ...] = ()
     """Future nodes that pods wait for, with what these leave free."""
+    price: int = 0
+    """Micro-dollars an hour that a device of a new node may cost, if that is more than those of the pool cost."""
+    doubt: Finding | None = None
+    """The warning that a new node may lack what the nodes of the pool have."""
 
     @property
     def addable(self) -> int:

@@ -272,6 +272,8 @@ def _doubts_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding
     if room.coming and asked_of(demand).storage and any(n.coming and lacks_disk(n.allocatable) for n in room.nodes):
         sentence = "disk of nodes to be added is unknown; set spec.provision.ephemeralStorage of the GPUPool"
         yield Finding(Reason.NODE_UNKNOWN, sentence)
+    if room.coming and pool.growth is not None and pool.growth.doubt is not None:
+        yield pool.growth.doubt
     unknown = next((n for n in room.nodes if n.image_mounts.able is None), None) if demand.image_volumes else None
     if unknown is not None:
         sentence = "whether {} can mount an image as a volume is not known: {}"

@@ -91,7 +91,8 @@ def job_price(demand: Demand, pool: Pool, room: NodeFit) -> int | None:
         return None
     started = [node for node in room.nodes if node.started_for_one]
     idle = sum(max(0, (node.total or node.healthy) - demand.gpus_per_node) for node in started)
-    return pool.price.per_gpu_hour * (demand.gang.gpus + idle)
+    of_new = pool.growth.price if room.coming and pool.growth is not None else 0
+    return max(pool.price.per_gpu_hour, of_new) * (demand.gang.gpus + idle)
 
 
 def ranked(pools: Iterable[Sequence[PoolResult]], demand: Demand) -> tuple[tuple[Candidate, ...], PoolResult | None]:
