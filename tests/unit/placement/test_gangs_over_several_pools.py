@@ -334,3 +334,13 @@ def test_a_job_that_fits_on_one_node_does_not_wait_for_more_nodes_of_another_pri
         found = decided(*known, model=model, placement={"waitSeconds": 60})
         assert (nodes_of(found), found.candidates[0].price_per_hour) == (("a",), 24_000_000)
         assert choose(wish, fleet(*known, catalog=CATALOG), CATALOG).choice == found.choice
+
+
+def test_a_driver_that_is_not_known_of_some_nodes_is_not_hidden_by_that_of_others() -> None:
+    labels = node("b", H100)["metadata"]["labels"]
+    unlabelled = node("b", H100, labels={key: None for key in labels if key.startswith("nvidia.com/cuda.")})
+    found = decided(node("a", H100), unlabelled, **PAIR)
+    assert found.choice is not None
+    unknown = [each.message for each in found.choice.candidate.doubts if each.reason is Reason.DRIVER_UNKNOWN]
+    known = fleet(node("a", H100), unlabelled, catalog=CATALOG)
+    assert unknown == [f"no label has the driver of {next(pool.name for pool in known.whole_pools if not pool.driver)}"]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from builders import L4, MI300X, T4, Amd, Nvidia, Object, decision, demand, fleet, gpupool, job, node, pod
+from builders import A100, H100, L4, MI300X, T4, Amd, Nvidia, Object, decision, demand, fleet, gpupool, job, node, pod
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.fleet.assembly.levels import MOST_PARTS
@@ -312,3 +312,35 @@ def test_a_node_to_be_added_may_be_as_the_worst(worse: Object, spec: dict[str, A
     chosen = found.choice.candidate
     assert (found.choice.nodes, chosen.price_per_hour) == (("", "", ""), 3 * dollars)
     assert any("are like those of mix/" in doubt.message for doubt in chosen.doubts) is warns
+
+
+SHARED = {"nvidia.com/gpu.sharing-strategy": "time-slicing", "nvidia.com/gpu.replicas": "4"}
+SLICES = {"nvidia.com/mig-1g.10gb": "7"}
+
+
+@pytest.mark.parametrize(
+    ("other", "own", "spec", "sentence"),
+    [
+        (mine("r1", labels=SHARED, count=8), mine("r2", count=8), {"gpusPerNode": 8},
+         "its nodes have L4, L4 shared; narrow spec.nodeSelector"),
+        (mine("r1", labels=SHARED, count=8, cordoned=True), mine("r2"), {"gpusPerNode": 4},
+         "its nodes have L4, L4 shared; narrow spec.nodeSelector"),
+        (mine("r1", labels=SHARED, count=8), mine("r2"), {"gpuMemory": "20G"},
+         "its nodes have L4, L4 shared; narrow spec.nodeSelector"),
+        (mine("r1", A100, devices=SLICES), mine("r2", A100), {"gpusPerNode": 2, "gpuMemory": "60G"},
+         "its nodes offer nvidia.com/gpu, nvidia.com/mig-1g.10gb; set spec.resourceName to one"),
+        (mine("r1", MI300X), mine("r2", H100), {"placement": {"vendors": ["NVIDIA"]}},
+         "its nodes offer amd.com/gpu, nvidia.com/gpu; set spec.resourceName to one"),
+        (mine("r1", MI300X), mine("r2", H100), {"images": {"rocm": {"image": "r"}}},
+         "its nodes offer amd.com/gpu, nvidia.com/gpu; set spec.resourceName to one"),
+        (mine("r1", MI300X), mine("r2", H100), {"placement": {"accelerators": {"allow": ["H100"]}}},
+         "its nodes offer amd.com/gpu, nvidia.com/gpu; set spec.resourceName to one"),
+    ],
+)  # fmt: skip
+def test_a_node_of_other_devices_is_the_admin_s_to_fix_and_ends_no_job(
+    other: Object, own: Object, spec: dict[str, Any], sentence: str
+) -> None:
+    assert decided(own, **spec).verdict is Verdict.PLACED or "images" in spec
+    found = decided(other, own, **spec)
+    assert found.verdict is Verdict.MISCONFIGURED
+    assert summary(found).startswith(f"pool mix must be fixed first: {sentence}")

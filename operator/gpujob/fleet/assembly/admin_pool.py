@@ -74,9 +74,16 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         host_devices=admin.device_mode is DeviceMode.HOST_DEVICES,
         fabric=admin.fabric,
         namespaces=admin.namespaces,
-        vendor_assumed=not groups and facts.accelerator is None and vendor_said(admin, catalog) is None,
+        vendor_assumed=_is_assumed(admin, groups, facts, catalog),
         node_pool="" if growth else next(filter(None, (node_pool_of(group.node.labels) for group in groups)), ""),
     )
+
+
+def _is_assumed(admin: AdminPool, groups: list[DeviceGroup], facts: DeviceFacts, catalog: Catalog) -> bool:
+    """Whether nothing says whose devices they are, or nodes have those of several vendors."""
+    if groups:
+        return len({group.facts.vendor for group in groups}) > 1
+    return facts.accelerator is None and vendor_said(admin, catalog) is None
 
 
 def _beyond_card(admin: AdminPool, facts: DeviceFacts) -> tuple[Finding, ...]:
@@ -146,9 +153,8 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         )
     if len({group.resource for group in groups}) > 1:
         found = ", ".join(sorted({group.resource for group in groups}))
-        mixed = mixture(group.facts for group in groups)
-        worst = replace(_unsized(groups[0].facts), models=mixed) if mixed else groups[0].facts
-        return worst, Finding(Reason.MODELS_DIFFER, "its nodes offer {}; set spec.resourceName to one", (found,))
+        unlike = replace(_unsized(groups[0].facts), models=_models(group.facts for group in groups))
+        return unlike, Finding(Reason.MODELS_DIFFER, "its nodes offer {}; set spec.resourceName to one", (found,))
     all_facts = [_overridden(group, row) for group in groups]
     # A node with its plugin down offers nothing; the others describe the pool.
     facts = [f for f in all_facts if not f.lacks_plugin] or all_facts
@@ -157,6 +163,7 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
     if problem is None and len({f.text for f in facts}) > 1:
         names = ", ".join(sorted({f.text for f in facts}))
         problem = Finding(Reason.MODELS_DIFFER, "its nodes have {}; narrow spec.nodeSelector", (names,))
+        mixed = _models(facts)
     if problem is None and len({group.origin.cpu_architecture for group in groups}) > 1:
         problem = Finding(Reason.MODELS_DIFFER, "its nodes differ in kubernetes.io/arch; narrow spec.nodeSelector", ())
     if problem is None and all(f.problem for f in facts):
@@ -179,8 +186,12 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
 
 def mixture(facts: Iterable[DeviceFacts]) -> tuple[str, ...]:
     """The ids of the models that nodes hold, if there are several or one node mixes them; else empty."""
-    found = {name for each in facts for name in (each.models or (each.name,))}
-    return tuple(sorted(found)) if len(found) > 1 else ()
+    found = _models(facts)
+    return found if len(found) > 1 else ()
+
+
+def _models(facts: Iterable[DeviceFacts]) -> tuple[str, ...]:
+    return tuple(sorted({name for each in facts for name in (each.models or (each.name,))}))
 
 
 def _unsized(facts: DeviceFacts) -> DeviceFacts:

@@ -113,8 +113,15 @@ def _of(parts: Sequence[Pool], name: str) -> Pool:
         instance_type=types.pop() if len(types) == 1 else "",
         nodes=_nodes(parts),
         node_pool=next(filter(None, (pool.node_pool for pool in parts)), ""),
-        doubts=(*distinct(doubt for pool in parts for doubt in pool.doubts), _differ(parts)),
+        doubts=(*distinct(doubt for pool in parts for doubt in pool.doubts), *_lacks(parts), _differ(parts)),
     )
+
+
+def _lacks(parts: Sequence[Pool]) -> Iterator[Finding]:
+    """The warning that some of the nodes have no driver in their labels: that of the others says nothing of them."""
+    unknown = [pool.name for pool in parts if not pool.driver]
+    if 0 < len(unknown) < len(parts):
+        yield Finding(Reason.DRIVER_UNKNOWN, "no label has the driver of {}", (listed(unknown),))
 
 
 def _nodes(parts: Iterable[Pool]) -> tuple[PoolNode, ...]:

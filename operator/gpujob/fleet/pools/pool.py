@@ -83,7 +83,9 @@ class Pool:
     node_pool: str = ""
     """The cloud's or Karpenter's node pool that may grow although no GPUPool says so."""
     vendor_assumed: bool = False
-    """Whether neither a node nor the GPUPool says whose devices they are; `vendor` is then no fact."""
+    """Whether neither a node nor the GPUPool says whose devices they are, or its nodes have those of several vendors; `vendor` is then
+    no fact.
+    """
     ahead: tuple[Ahead, ...] = ()
     """Jobs of higher priority that go first here, in their order."""
     part_of: str = ""

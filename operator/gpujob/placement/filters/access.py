@@ -25,7 +25,7 @@ def namespace_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | No
     if lacking is None:
         return None
     sentence = "GPUPool {} is for namespaces with the label {}={}, which {} does not have"
-    return Finding(Reason.NAMESPACE_EXCLUDED, sentence, (pool.name, *lacking, demand.namespace))
+    return Finding(Reason.NAMESPACE_EXCLUDED, sentence, (pool.family, *lacking, demand.namespace))
 
 
 def pod_security_blocked(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
@@ -38,7 +38,7 @@ def pod_security_blocked(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | 
         return _unknown(demand, bool(forbidden) and not pool.namespaces, fleet)
     if forbidden and space.level != PRIVILEGED:
         sentence = "GPUPool {} gives its pods {}, which namespace {} forbids (Pod Security level {}); label it {}={}"
-        numbers = (pool.name, listed(forbidden), demand.namespace, space.level, ENFORCE, PRIVILEGED)
+        numbers = (pool.family, listed(forbidden), demand.namespace, space.level, ENFORCE, PRIVILEGED)
         return Finding(Reason.POD_SECURITY_BLOCKED, sentence, numbers)
     if demand.as_root and space.level == RESTRICTED:
         sentence = "securityContext.runAsUser is 0, which namespace {} forbids (Pod Security level {}); set another, or label it {}={}"

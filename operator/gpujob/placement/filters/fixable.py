@@ -24,7 +24,8 @@ def fix_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
         return True
     wanted = {word for word in demand.requires if word in catalog.features}
     of_device = {word for word in wanted if "accelerator" in catalog.features[word].levels}
-    rows = [row for row in catalog.accelerators if row.vendor is pool.vendor and of_device <= row.features]
+    its = (row for row in catalog.accelerators if pool.vendor_assumed or row.vendor is pool.vendor)
+    rows = [row for row in its if of_device <= row.features]
     rows = [row for row in rows if not pool.models or row.id in pool.models]
     least = needed(demand) or 0
     return any(

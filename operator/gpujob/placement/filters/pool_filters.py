@@ -208,7 +208,7 @@ def runtime_class_missing(demand: Demand, pool: Pool, fleet: Fleet) -> Finding |
     if pool.runtime_class is None or pool.runtime_class in fleet.runtime_classes or pool.vendor is Vendor.AMD:
         return None
     sentence = "RuntimeClass {} of GPUPool {} does not exist; create it or remove spec.runtimeClassName"
-    return Finding(Reason.RUNTIME_CLASS_MISSING, sentence, (pool.runtime_class, pool.name))
+    return Finding(Reason.RUNTIME_CLASS_MISSING, sentence, (pool.runtime_class, pool.family))
 
 
 POOL_RULES: Final[tuple[PoolRule, ...]] = (
