@@ -136,11 +136,18 @@ class Catalog:
         return self.accelerator(named[0]) if len(named) == 1 else None
 
     def nearest_accelerators(self, word: str) -> tuple[str, ...]:
-        """The names of accelerators that a name may mean: a label's or cloud's name (NVIDIA-H100-80GB-HBM3, 74a1), else those of
-        the same model; none for another model, however similar its letters.
+        """The names of accelerators that a name may mean: a label's or cloud's name (NVIDIA-H100-80GB-HBM3, 74a1), those of a
+        machine (p5.48xlarge, p5), else those of the same model; none for another model, however similar its letters.
         """
         found = self.by_product(word) or self.by_cloud_name(word) or self.by_device_id(word)
-        return self.named(word) or ((found.id,) if found else near_names(word, self._identities))
+        of_word = self.named(word) or ((found.id,) if found else ())
+        return of_word or self._of_machines(word) or near_names(word, self._identities)
+
+    def _of_machines(self, word: str) -> tuple[str, ...]:
+        """The accelerators of a cloud's machine, or of all machines of its family, sorted."""
+        exact, family = self.machine(word), f"{word.lower().partition('.')[0]}."
+        alike = (row for name, row in self._machines.items() if name.startswith(family))
+        return (exact.accelerator,) if exact is not None else tuple(sorted({row.accelerator for row in alike}))
 
     def nearest_features(self, word: str) -> tuple[str, ...]:
         """The features that a mistyped name most likely means: all that begin with it (FP8 is two), else the closest one."""

@@ -36,12 +36,13 @@ _ARCHITECTURES: Final = {
     "rdna4": ("gfx1200", "gfx1201"),
 }
 """The vendors' names of architectures (NVIDIA's CUDA C++ programming guide, AMD's ROCm hardware specifications)."""
-_CAPABILITY: Final = re.compile(r"(?:sm|compute)([0-9]{1,2})([0-9])[af]?")
+_CAPABILITY: Final = re.compile(r"(?:(?:sm|cc|compute(?:capability)?)([0-9]{1,2})\.?|([0-9]{1,2})\.)([0-9])[af]?")
+"""A compute capability: sm_90, compute_80, 8.0."""
 _SERIES: Final = re.compile(r"(mi[0-9])00(?:s|series)?")
 
 
 def is_of(word: str, device: Accelerator) -> bool:
-    """Whether a word for a vendor, an architecture or a series means a device: amd, gfx942, Hopper, sm_90, MI200."""
+    """Whether a word for a vendor, an architecture or a series means a device: amd, gfx942, Hopper, sm_90, 8.0, MI200."""
     plain = joined(word)
     if plain in _VENDORS:
         return _VENDORS[plain] is device.vendor
@@ -64,5 +65,5 @@ def vendor_of(word: str) -> Vendor | None:
 def _architectures(plain: str) -> tuple[str, ...]:
     capability = _CAPABILITY.fullmatch(plain)
     if capability is not None:
-        return (f"{capability[1]}.{capability[2]}",)
+        return (f"{capability[1] or capability[2]}.{capability[3]}",)
     return _ARCHITECTURES.get(plain, (plain,) if plain.startswith("gfx") else ())

@@ -115,6 +115,11 @@ class Identities:
         """Whether the usual name of the card of an id has that many GB."""
         return _is_sold_with(self.ids[identity], gigabytes)
 
+    def is_labelled(self, identity: str, words: Iterable[str]) -> bool:
+        """Whether labels of the id have all these words: H100-SXM has hbm3 in NVIDIA-H100-80GB-HBM3."""
+        labels = [_plain(product).split("-") for product in self.ids[identity].products]
+        return all(any(word in label for label in labels) for word in words)
+
     def by_device_id(self, device_id: str, memory_gib: float | None, units: int | None) -> Accelerator | None:
         """The row of an AMD PCI device id."""
         rows = self._device_ids.get(device_id.lower().removeprefix("0x"), ())

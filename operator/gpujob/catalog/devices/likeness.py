@@ -12,6 +12,8 @@ from gpujob.catalog.devices.identity import Identities, bare_words, joined, size
 _STEM: Final = re.compile(r"[a-z]*[0-9]+")
 _ALIKE: Final = 0.85
 """Above h100nvlink and h100nvl (0.82), which are two boards, below h100smx and h100sxm (0.86)."""
+_MEMORY: Final = re.compile(r"hbm[0-9]e?|gddr[0-9]x?")
+"""A kind of memory, which labels add to the names of some boards."""
 _LETTERS: Final = 4
 """The fewest letters of a name without a number: MI and RTX begin many models."""
 
@@ -24,8 +26,9 @@ def near_names(word: str, identities: Identities) -> tuple[str, ...]:
     """
     words, sizes = bare_words(word), sizes_of(word)
     found = _contained(words, identities) or _begun("".join(words), identities)
-    of_size = {each for each in found if all(identities.is_sold_with(each, size) for size in sizes)}
-    left = sorted(of_size or found)
+    of_size = {each for each in found if all(identities.is_sold_with(each, size) for size in sizes)} or found
+    of_label = {each for each in of_size if identities.is_labelled(each, filter(_MEMORY.fullmatch, words))}
+    left = sorted(of_label or of_size)
     alike = [each for each in left if _likeness("".join(words), joined(each)) >= _ALIKE]
     if len(left) < 2 or len(alike) == 1:
         return tuple(alike if len(alike) == 1 else left)

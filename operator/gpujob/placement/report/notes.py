@@ -1,11 +1,13 @@
-"""Notes below the table of a decision: what keeps the job on one stack, and what would free it."""
+"""Notes below the table of a decision: what keeps the job on one stack, and names that are taken as near ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from gpujob.catalog.devices.identity import sizes_of
 from gpujob.placement.scoring.candidate import Candidate, Decision
+from gpujob.values.quantity import GI
 from gpujob.values.vocabulary import Vendor
 
 PORTABLE: Final = "CustomCUDAKernels"
@@ -19,9 +21,22 @@ PORT: Final = (
 
 
 def notes(decision: Decision) -> Iterator[str]:
-    """The sentences; none if nothing keeps the job on one stack."""
+    """The sentences; none if there is nothing to note."""
     if PORTABLE in decision.demand.requires and any(_is_refused_for_it(each) for each in decision.candidates):
         yield PORT
+    yield from _of_another_size(decision)
+
+
+def _of_another_size(decision: Decision) -> Iterator[str]:
+    """The job's names that say nearly the size of the first candidate's device: H100-96GB for one of 94 GB."""
+    device = decision.candidates[0].pool.accelerator if decision.candidates else None
+    if device is None or device.nominal_bytes is None:
+        return
+    has = round(device.nominal_bytes / GI)
+    for word, ids in decision.demand.meant:
+        sizes = sizes_of(word)
+        if device.id in ids and sizes and has not in sizes:
+            yield f"{word} is taken as {device.id}, which is sold with {has} GB"
 
 
 def _is_refused_for_it(candidate: Candidate) -> bool:

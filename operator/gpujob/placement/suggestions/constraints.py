@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
+from math import prod
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices.identity import bare_words
+from gpujob.catalog.entities import Accelerator
 from gpujob.catalog.images.runtime import Runtime
 from gpujob.catalog.images.versions import apart, first_of, release
 from gpujob.fleet.pools.fleet import Fleet
@@ -25,6 +28,8 @@ PRICE_LIMIT: Final = "spec.placement.maxPricePerHour"
 
 UNRELATED: Final = 3
 """Steps between the accelerators of two vendors; see `_steps_apart`."""
+
+QUARTERS: Final = 4
 
 DOUBLE: Final = 2
 
@@ -70,29 +75,46 @@ def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catal
         yield proposed(_of_device(steps), gang.field("accelerator"), gang.accelerator, name, changed)
 
 
-def _of_device(steps: int) -> float:
+def _of_device(steps: float) -> float:
     """The cost of one more device, by its steps from those that the job names."""
     return costs.OTHER_VENDOR if steps == UNRELATED else costs.NAME_ALLOWED - costs.CLOSER_DEVICE * (UNRELATED - steps)
 
 
-def _steps_apart(candidate: Candidate, wanted: Iterable[str], catalog: Catalog) -> int:
+def _steps_apart(candidate: Candidate, wanted: Iterable[str], catalog: Catalog) -> float:
     """How far the pool's accelerator is from the wanted ones: 0 of one model (H100-SXM, H100-PCIe), 1 of one architecture, 2 of
-    one vendor, 3 of another.
+    one vendor, each plus the share that it lacks of a wanted one's figures, and 3 of another vendor.
     """
     own = candidate.pool.accelerator
     rows = [row for row in map(catalog.accelerator, wanted) if row is not None] if own is not None else []
     if own is None or not rows:
         return UNRELATED
     return min(
-        0 if _numbered(row.id) & _numbered(own.id) else 1 if row.architecture == own.architecture else 2
-        if row.vendor is own.vendor else UNRELATED
+        UNRELATED if row.vendor is not own.vendor
+        else _lacks(own, row) + (0 if _models(row.id) & _models(own.id) else 1 if row.architecture == own.architecture else 2)
         for row in rows
     )  # fmt: skip
 
 
-def _numbered(identity: str) -> set[str]:
-    """The words of an id that have a number and are no size: h100, a6000."""
-    return {word for word in bare_words(identity) if any(map(str.isdigit, word))}
+def _lacks(own: Accelerator, wanted: Accelerator) -> float:
+    """The share that a device lacks of another one's TFLOPS, bandwidth and memory, in quarters: among devices of which none lacks
+    much the price decides.
+    """
+    pairs = (
+        (own.bf16_tflops or own.fp16_tflops, wanted.bf16_tflops or wanted.fp16_tflops),
+        (own.bandwidth_gb_s, wanted.bandwidth_gb_s),
+        (own.nominal_bytes, wanted.nominal_bytes),
+    )
+    has = prod(min(1.0, ours / theirs) if ours and theirs else 1.0 for ours, theirs in pairs)
+    return int((1 - has) * QUARTERS) / QUARTERS
+
+
+_MODEL: Final = re.compile(r"[a-z]*[0-9]+")
+
+
+def _models(identity: str) -> set[str]:
+    """The models in an id, by the words that have a number and are no size, without letters behind it: h100, mi250 for MI250X."""
+    words = (word for word in bare_words(identity) if any(map(str.isdigit, word)))
+    return {found[0] if (found := _MODEL.match(word)) else word for word in words}
 
 
 def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -110,7 +132,7 @@ def other_pools(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
 
 
 def _listed_name(
-    kind: str, name: str, allowed: tuple[str, ...], denied: tuple[str, ...], demand: Demand, steps: int = UNRELATED
+    kind: str, name: str, allowed: tuple[str, ...], denied: tuple[str, ...], demand: Demand, steps: float = UNRELATED
 ) -> Iterator[Proposal]:
     """Adds the name to the allowed ones, the closer the nearer, or removes it from the denied ones."""
     if allowed and name not in demand.ids_of(allowed):

@@ -23,7 +23,9 @@ CAPACITY_TYPE_ADDED: Final = 0.25
 NAME_ALLOWED: Final = 0.3
 """An accelerator or pool of a vendor that the job names is added to those that it allows, or replaces that of a gang."""
 CLOSER_DEVICE: Final = 0.01
-"""Less for an accelerator of the same vendor, again for the same architecture, and again for the same model on another board."""
+"""Less for an accelerator of the same vendor, again for the same architecture, and again for the same model; of these the less, the
+less it lacks of the figures of the one that the job names.
+"""
 SHARDED: Final = 0.3
 """The model is sharded over the job's GPUs, or over more of them (plus a thousandth for each)."""
 PER_GPU: Final = 0.001

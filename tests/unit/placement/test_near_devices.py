@@ -1,0 +1,108 @@
+"""The device that is nearest to a name: by kinds of memory, machines, compute capabilities, and by what it lacks of the named one."""
+
+from __future__ import annotations
+
+import pytest
+from builders import ANY_IMAGES, H100, H200, L4, L40S, MI210, MI250X, MI300X, T4, Object, decision, fleet, node
+
+from gpujob.catalog.files.load import load_catalog
+from gpujob.placement.report.notes import notes
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.suggestions.search import with_fix
+from tests.e2e.cluster.nodes import Amd, Nvidia
+
+CATALOG = load_catalog()
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("h100_hbm3", ("H100-SXM",)),
+        ("H100 HBM3", ("H100-SXM",)),
+        ("nvidia-h100-hbm3-80gb", ("H100-SXM",)),
+        # Labels have this kind of memory for no board of the model.
+        ("a100-hbm2e", ("A100",)),
+        ("p5.48xlarge", ("H100-SXM",)),
+        ("P5EN.48xlarge", ("H200",)),
+        ("Standard_ND96isr_MI300X_v5", ("MI300X",)),
+        ("g6e.xlarge", ("L40S",)),
+        # A family of machines, and a size that the catalog does not have.
+        ("p4d", ("A100-40GB",)),
+        ("g5.metal", ("A10G",)),
+        ("p9.48xlarge", ()),
+    ],
+)
+def test_names_of_memory_and_of_machines(word: str, near: tuple[str, ...]) -> None:
+    assert CATALOG.nearest_accelerators(word) == near
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("9.0", ("H100-SXM", "H200")),
+        ("sm_90", ("H100-SXM", "H200")),
+        ("cc8.9", ("L4", "L40S")),
+        ("compute_capability 7.5", ("T4",)),
+        ("compute_75", ("T4",)),
+        # Of no device of the cluster.
+        ("10.0", ()),
+    ],
+)
+def test_a_compute_capability_means_the_devices_that_have_it(word: str, near: tuple[str, ...]) -> None:
+    devices = (H100, H200, L4, L40S, T4, MI300X)
+    known = fleet(*(node(f"n{place}", gpu) for place, gpu in enumerate(devices)), catalog=ANY_IMAGES)
+    assert known.nearest_accelerators(word, ANY_IMAGES) == near
+
+
+H20 = Nvidia("NVIDIA-H20", 97871, "hopper", (9, 0), mig=True)
+A10G = Nvidia("NVIDIA-A10G", 23028, "ampere", (8, 6), mig=False)
+A40 = Nvidia("NVIDIA-A40", 46068, "ampere", (8, 6), mig=False)
+
+
+def fixed(word: str, *objects: Object, shape: bool = False) -> Decision:
+    spec = {"shapes": [{"accelerator": word}]} if shape else {"placement": {"accelerators": {"allow": [word]}}}
+    known = fleet(*objects, catalog=ANY_IMAGES)
+    return with_fix(decision(*objects, catalog=ANY_IMAGES, **spec), known, ANY_IMAGES)
+
+
+@pytest.mark.parametrize("shape", [False, True])
+@pytest.mark.parametrize(
+    ("word", "cheap", "near"),
+    [
+        # The H20 has 0.15 of the products of a GH200.
+        ("GH200-96GB", [H20, H100], "H200"),
+        ("MI250", [MI210], "MI250X"),
+        ("L40", [L4], "L40S"),
+        ("A10", [A40, L4], "A10G"),
+        ("MI325X", [MI210], "MI300X"),
+    ],
+)
+def test_the_nearest_device_lacks_the_least_of_the_named_one(
+    word: str, cheap: list[Amd | Nvidia], near: str, shape: bool
+) -> None:
+    devices = {"H200": H200, "MI250X": MI250X, "L40S": L40S, "A10G": A10G, "MI300X": MI300X}
+    others = [node(f"c{place}", gpu, price="0.50") for place, gpu in enumerate(cheap)]
+    found = fixed(word, *others, node("n", devices[near], price="9"), shape=shape)
+    assert found.fix is not None
+    (change,) = found.fix.changes
+    assert change.after == (near if shape else [word, near])
+
+
+H100_NVL = Nvidia("NVIDIA-H100-NVL", 95830, "hopper", (9, 0), mig=True)
+
+
+@pytest.mark.parametrize(
+    ("word", "gpu", "said"),
+    [
+        ("H100-96GB", H100_NVL, ["H100-96GB is taken as H100-NVL, which is sold with 94 GB"]),
+        ("H100-94GB", H100_NVL, []),
+        ("H200 144GB", H200, ["H200 144GB is taken as H200, which is sold with 141 GB"]),
+        ("L40S 46GB", L40S, ["L40S 46GB is taken as L40S, which is sold with 48 GB"]),
+        ("H100 80GB", H100, []),
+        ("H100", H100, []),
+    ],
+)
+def test_a_size_that_is_nearly_that_of_the_device_is_said(word: str, gpu: Nvidia, said: list[str]) -> None:
+    found = decision(node("n", gpu), catalog=ANY_IMAGES, placement={"accelerators": {"allow": [word]}})
+    assert found.choice is not None
+    assert list(notes(found)) == said
