@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, H100, L4, MI300X, Object, decision, gpupool, node
+from builders import ANY_IMAGES, H100, L4, MI300X, Amd, Nvidia, Object, decision, demand, fleet, gpupool, node, pod
 
+from gpujob.placement.engine.choose import choose
 from gpujob.placement.report.decision_json import plan
 from gpujob.placement.report.summary import summary
 from gpujob.placement.scoring.candidate import Decision
@@ -61,3 +62,55 @@ def test_a_pool_that_an_autoscaler_brings_is_taken_at_once() -> None:
     found = decided(new, FREE)
     assert found.candidates[0].outcome is Outcome.CHOSEN
     assert found.candidates[0].pool.name == "new"
+
+
+def with_condition(kind: str, each: Object) -> Object:
+    each["status"]["conditions"].append({"type": kind, "status": "True"})
+    return each
+
+
+def taken(name: str, gpu: Amd | Nvidia, price: str, condition: str = "") -> list[Object]:
+    """A node of one GPU that a pod holds."""
+    each = node(name, gpu, 1, price=price)
+    used = pod(f"of-{name}", name, {"amd.com/gpu" if isinstance(gpu, Amd) else "nvidia.com/gpu": 1})
+    return [with_condition(condition, each) if condition else each, used]
+
+
+ILL, PLANNED = "XIDErrors", "MaintenancePlanned"
+
+
+@pytest.mark.parametrize(
+    ("objects", "waits_for"),
+    [
+        # A busy node in trouble is not waited for, however cheap it is.
+        ([node("l", L4, 1, price="0.5"), *taken("h", H100, "0.4", ILL)], None),
+        ([node("l", L4, 1, price="0.5"), *taken("m", MI300X, "0.1", "AMDGPUXgmi")], None),
+        # Of two in trouble the cheaper one is better.
+        ([with_condition(ILL, node("l", L4, 1, price="0.5")), *taken("h", H100, "5", ILL)], None),
+        ([with_condition(ILL, node("l", L4, 1, price="0.5")), *taken("h", H100, "0.4", ILL)], "h100-sxm-ondemand"),
+        # A healthy one is better, whatever it costs.
+        ([with_condition(ILL, node("l", L4, 1, price="0.5")), *taken("h", H100, "5")], "h100-sxm-ondemand"),
+        ([with_condition(ILL, node("l", L4, 1, price="0.5")), *taken("h", H100, "5"), *taken("m", MI300X, "1", ILL)],
+         "h100-sxm-ondemand"),
+        # Announced maintenance counts as a fifth of the price: 0.54 and 0.48 beside 0.50.
+        ([node("l", L4, 1, price="0.5"), *taken("h", H100, "0.45", PLANNED)], None),
+        ([node("l", L4, 1, price="0.5"), *taken("h", H100, "0.40", PLANNED)], "h100-sxm-ondemand"),
+        # Of a pool with nodes of both kinds the healthy one is waited for.
+        ([node("l", L4, 1, price="0.5"), *taken("h1", H100, "0.4", ILL), *taken("h2", H100, "0.4")],
+         "h100-sxm-ondemand"),
+    ],
+)  # fmt: skip
+def test_the_trouble_of_a_busy_node_counts_as_that_of_a_free_one(objects: list[Object], waits_for: str | None) -> None:
+    found = decided(*objects)
+    assert found.verdict is (Verdict.WAITING if waits_for else Verdict.PLACED)
+    assert found.candidates[0].pool.name == (waits_for or "l4-ondemand")
+    wish = demand(placement={"waitSeconds": 600, "objective": "Cost"})
+    assert choose(wish, fleet(*objects, catalog=ANY_IMAGES), ANY_IMAGES).verdict is found.verdict
+
+
+def test_a_gang_waits_for_nodes_of_which_enough_are_healthy() -> None:
+    free = [node(f"l{i}", L4, 1, price="0.5") for i in range(2)]
+    ill, well, other = taken("h1", H100, "0.4", ILL), taken("h2", H100, "0.4"), taken("h3", H100, "0.4")
+    gang = {"nodes": 2, "placement": {"waitSeconds": 600, "objective": "Cost"}}
+    assert decision(*free, *ill, *well, catalog=ANY_IMAGES, **gang).verdict is Verdict.PLACED
+    assert decision(*free, *ill, *well, *other, catalog=ANY_IMAGES, **gang).verdict is Verdict.WAITING

@@ -218,6 +218,11 @@ class Pool:
         return frozenset(node.planned_at for node in self.nodes if node.planned_at is not None)
 
     @cached_property
+    def troubled(self) -> bool:
+        """Whether one of its nodes has a sign of trouble or announced maintenance."""
+        return any(node.suspected is not None or node.planned is not None for node in self.nodes)
+
+    @cached_property
     def positions(self) -> Mapping[str, Sequence[int]]:
         """The index of a name in `nodes`; two indexes if the pool has two resources of one node."""
         found: dict[str, list[int]] = defaultdict(list)
@@ -240,7 +245,7 @@ class Pool:
             resized |= _sized(before) != _sized(node)
         pool = copy(self)
         kept = pool.__dict__
-        for name in ("free", "stock", "as_if_first", *(("total", "largest", "size", "maintenance") if resized else ())):
+        for name in ("free", "stock", "as_if_first", *(_OF_SIZES if resized else ())):
             kept.pop(name, None)
         kept["nodes"] = tuple(nodes)
         kept["answers"] = self.answers
@@ -272,6 +277,10 @@ class Pool:
         return self.handler.brings.overhead if self.handler else NOTHING
 
 
+_OF_SIZES: Final = ("total", "largest", "size", "maintenance", "troubled")
+
+
 def _sized(node: PoolNode) -> tuple[object, ...]:
-    """The facts of a node that determine the sizes of its pool, and when its maintenance begins."""
-    return (node.total, node.healthy, node.taints, node.handlers, node.unlabelled, node.planned_at)
+    """The facts of a node that determine the sizes of its pool, its trouble, and when its maintenance begins."""
+    trouble = (node.suspected is None, node.planned is None, node.planned_at)
+    return (node.total, node.healthy, node.taints, node.handlers, node.unlabelled, *trouble)

@@ -33,6 +33,8 @@ class NodeFit:
     needs: Resources = field(default_factory=Resources)
     never: tuple[Finding, ...] = ()
     busy: tuple[Finding, ...] = ()
+    awaited: tuple[PoolNode, ...] = ()
+    """The nodes that a waiting job gets at best, in a pool of which some have a sign of trouble or announced maintenance."""
 
     @property
     def coming(self) -> bool:
@@ -53,7 +55,10 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
         # Free devices that no pod can use are reported beside those that the job waits for.
         why = _behind(demand, pool, image_size) if pool.ahead else why_busy(demand, pool, able, len(chosen))
         some = sum(not node.coming for node in able) < len(pool.nodes)
-        return NodeFit(busy=(*why, *(why_never_some(demand, pool, image_size) if some else ())))
+        awaited = sorted(able, key=_trouble)[: demand.nodes] if pool.troubled else ()
+        return NodeFit(
+            busy=(*why, *(why_never_some(demand, pool, image_size) if some else ())), awaited=tuple(awaited)
+        )
     late = _did_not_come(demand, pool)
     if late:
         return NodeFit(busy=(late,))
@@ -67,7 +72,7 @@ def room_without_growth(demand: Demand, pool: Pool, image_size: int | None, beyo
     there at all.
     """
     there = find_room(demand, replace(pool, growth=None), image_size) if pool.nodes else NodeFit()
-    return NodeFit(busy=(*there.busy, beyond))
+    return NodeFit(busy=(*there.busy, beyond), awaited=there.awaited)
 
 
 def room_now(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit | None:
@@ -240,6 +245,10 @@ def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding
 def _has_room(demand: Demand, node: PoolNode) -> bool:
     """Whether a node that can be added has room beside the pods that wait for it."""
     return node.free >= demand.gpus_per_node and has_links(demand, node) and node.left.covers(node_needs(demand, node))
+
+
+def _trouble(node: PoolNode) -> tuple[bool, bool]:
+    return node.suspected is not None, node.planned is not None
 
 
 def _fullest(node: PoolNode) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from gpujob.placement.scoring import score, waiting
 from gpujob.placement.scoring.pool_order import PoolScore, order_pools
 from gpujob.placement.scoring.reservations import Reservation, holds_nothing, nearest
 from gpujob.placement.scoring.score import Aim, PoolResult, Rank, Worth
+from gpujob.placement.scoring.waiting import Danger
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import FIXABLE_REASONS, Objective, Outcome
 
@@ -245,14 +246,16 @@ class LazyCandidate:
             return False
         return not any(other.is_busy() for other in self._nearer())
 
-    def is_wished_for(self, beats: Callable[[Worth], bool]) -> bool:
+    def is_wished_for(self, beats: Callable[[Danger, Worth], bool]) -> bool:
         """Whether it has an unavailable candidate that can become free and beats the bound."""
         for trial in self._busy() if self._counts() else ():
             if trial is None:
-                if beats(self._search.worth(self._pool_score)):
+                if beats((False, self.risk), self._search.worth(self._pool_score)):
                     return True
-            elif not waiting.in_vain(trial.candidate) and beats(score.worth(trial.candidate)):
-                return True
+            elif not waiting.in_vain(trial.candidate):
+                found = trial.candidate
+                if beats(waiting.danger_of(found), score.worth(found)):
+                    return True
         return False
 
     def nearest(self) -> Reservation | None:
@@ -278,14 +281,16 @@ class LazyCandidate:
         return any(trial.candidate.outcome is Outcome.MISCONFIGURED for trial in trials)
 
     def _busy(self) -> Iterator[PoolResult | None]:
-        """Its unavailable candidates, one for each room; None if pods certainly use all that the pool has."""
+        """Its unavailable candidates, one for each room; None if pods certainly use all that the pool has, and no node is in
+        trouble.
+        """
         return (trial for _, trial in self._busy_images())
 
     def _busy_images(self) -> Iterator[tuple[Image, PoolResult | None]]:
         demand, pool = self._search.demand, self._pool
         has_quota = demand.namespace in self._search.fleet.quotas
         for image, room in self._rooms():
-            if room is None and not has_quota and node_fit.is_full(demand, pool, image.size):
+            if room is None and not has_quota and not pool.troubled and node_fit.is_full(demand, pool, image.size):
                 yield image, None
             elif room is not None or not node_fit.is_too_small(demand, pool, image.size):
                 trial = self._try(image, room)

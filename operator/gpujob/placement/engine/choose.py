@@ -171,14 +171,15 @@ def _better_that_are_busy(
             objective = Objective.COST
     best_worth, judged = score.worth(candidate), objective
 
+    danger = waiting.danger_of(candidate)
+
     def beats(worth: Worth) -> bool:
         return score.prefers(worth, best_worth, judged)
 
     # Candidates worse than the best one's value at worst are not preferred to it.
     aim = Aim(judged, best_worth.at_worst if judged is Objective.VALUE else None)
     better = (each for search in asked for each in search.candidates(aim, beats))
-    yield from (each for each in better if each.risk == candidate.risk and each.is_wished_for(beats))
-    if candidate.risk or candidate.suspected:
+    yield from (each for each in better if each.is_wished_for(lambda its, worth: its == danger and beats(worth)))
+    if any(danger):
         others = (each for search in asked for each in search.candidates(_plain(judged)))
-        safer = (each for each in others if waiting.is_safer(each.risk, candidate))
-        yield from (each for each in safer if each.is_wished_for(lambda _: True))
+        yield from (each for each in others if each.is_wished_for(lambda its, _: its < danger))

@@ -14,6 +14,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices.throughput import Speed
 from gpujob.fleet.pools.autoscaling import lacks_disk
 from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.node_filters import asked_of
 from gpujob.placement.capacity.node_fit import NodeFit, find_room, relevant_size, room_without_growth, uniform_size
@@ -135,8 +136,9 @@ class _PoolEvaluation:
         self._before, self._beyond, self._busy = of_pool, (*room.never, *forever), (*room.busy, *over)
         self._fixable = all(finding.reason in FIXABLE_REASONS for finding in (*self._before, *self._beyond))
         self._doubts = tuple(_doubts_before(demand, pool))
-        self._suspected = any(node.suspected is not None for node in room.nodes)
-        self._planned = bool(_disturbances(demand, room))
+        nodes = room.nodes or room.awaited
+        self._suspected = any(node.suspected is not None for node in nodes)
+        self._planned = bool(_disturbances(demand, nodes))
         self._risk = risk(demand, demand.gang, pool)
         self._after = (*_doubts_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
 
@@ -193,9 +195,9 @@ _UNCHECKED = (
 )
 
 
-def _disturbances(demand: Demand, room: NodeFit) -> list[Finding]:
+def _disturbances(demand: Demand, nodes: Iterable[PoolNode]) -> list[Finding]:
     """The announced maintenance of a gang's nodes that may begin before the job ends."""
-    return [each.planned for each in room.nodes if each.planned is not None and demand.outlasts(each.planned_at)]
+    return [each.planned for each in nodes if each.planned is not None and demand.outlasts(each.planned_at)]
 
 
 MOST_SUSPECTED: Final = 8
@@ -266,7 +268,7 @@ def _beyond_ids(demand: Demand) -> Iterator[Finding]:
 def _doubts_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding]:
     """Warnings that hold for all images, shown after the warnings about the image."""
     yield from [node.suspected for node in room.nodes if node.suspected is not None][:MOST_SUSPECTED]
-    yield from _disturbances(demand, room)[:MOST_SUSPECTED]
+    yield from _disturbances(demand, room.nodes)[:MOST_SUSPECTED]
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
     if room.coming and asked_of(demand).storage and any(n.coming and lacks_disk(n.allocatable) for n in room.nodes):

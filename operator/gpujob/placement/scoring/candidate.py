@@ -36,9 +36,9 @@ class Candidate(NamedTuple):
     scales: bool = True
     """Whether the speed grows with the number of GPUs; see `Demand.scales`."""
     suspected: bool = False
-    """Whether an agent reports that one of its nodes may be faulty."""
+    """Whether an agent reports that one of its nodes may be faulty; of a pool that is busy, of those that it gets at best."""
     planned: bool = False
-    """Whether maintenance of one of its nodes is announced."""
+    """Whether maintenance of one of these nodes is announced."""
     risk: int = 0
     """How likely the model does not run there: 0 without a warning about it; see `filters.memory.risk`."""
 

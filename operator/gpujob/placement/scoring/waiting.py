@@ -28,17 +28,21 @@ def worth_waiting_for(best: Candidate, candidates: Sequence[Candidate], demand: 
     better = [
         each
         for each in busy
-        if is_safer(each.risk, best) or (each.risk == best.risk and prefers(worth(each), worth(best), objective))
+        if danger_of(each) < danger_of(best)
+        or (danger_of(each) == danger_of(best) and prefers(worth(each), worth(best), objective))
     ]
-    least = min((each.risk for each in better), default=0)
-    better = [each for each in better if each.risk == least]
+    least = min(map(danger_of, better), default=None)
+    better = [each for each in better if danger_of(each) == least]
     aim = aim_of(objective, better, demand)
     return min(better, key=lambda each: (*objective_key(each, aim), *ties(each)), default=None)
 
 
-def is_safer(risk: int, best: Candidate) -> bool:
-    """Whether an unavailable candidate of this risk ranks before the best one with room, whatever their prices."""
-    return best.suspected or risk < best.risk
+Danger = tuple[bool, int]
+"""Whether there is a sign of trouble, then the risk of the model: less ranks first, whatever the prices."""
+
+
+def danger_of(candidate: Candidate) -> Danger:
+    return candidate.suspected, candidate.risk
 
 
 def in_vain(candidate: Candidate) -> bool:
