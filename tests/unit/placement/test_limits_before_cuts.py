@@ -87,3 +87,43 @@ def test_the_same_number_in_the_unit_that_was_meant_is_no_cut() -> None:
 def test_without_a_limit_or_without_a_larger_device_less_is_the_nearest() -> None:
     assert change(CHEAP, gpuMemory="60G") == ("spec.gpuMemory", "15G")
     assert change(CHEAP, gpuMemory="60G", placement={"maxPricePerHour": "1"}) == ("spec.gpuMemory", "15G")
+
+
+SPOT = {"karpenter.sh/capacity-type": "spot"}
+SLICES = {"nvidia.com/mig.strategy": "mixed"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "spec", "limit"),
+    [
+        # A shape of another card.
+        ((CHEAP, DEAR, node("m", MI300X, price="6")),
+         {"shapes": [{"accelerator": "MI300X", "gpusPerNode": 1}, {"accelerator": "H100", "gpusPerNode": 1}]}, "6.00"),
+        ((CHEAP, node("l", L4, price="3")), {"shapes": [{"accelerator": "L4", "gpusPerNode": 1}]}, "3.00"),
+        # One more capacity type, said by the job or not.
+        ((node("s", L4, price="0.4", labels=SPOT), node("l", L4, price="1.15")), {}, "1.15"),
+        ((node("o", H100, price="1"), node("s", H100, price="4", labels=SPOT)),
+         {"placement": {"capacityTypes": ["Spot"]}}, "4.00"),
+        # Parts of a device.
+        ((node("h", H100, devices={"nvidia.com/mig-3g.40gb": "2"}, labels=SLICES, price="0.5"), node("m", MI300X, price="5")),
+         {}, "5.00"),
+        # Fewer nodes, or fewer GPUs.
+        ((node("a", L4, 1, price="0.5"), node("b", H100, price="4"), node("c", H100, price="4")), {"nodes": 2}, "8.00"),
+        ((node("a", L4, 1, price="0.5"), node("b", H100, 4, price="4")), {"gpusPerNode": 4}, "16.00"),
+    ],
+)  # fmt: skip
+def test_a_limit_rises_before_a_list_is_widened_or_the_gang_is_cut(
+    objects: tuple[Object, ...], spec: dict[str, Any], limit: str
+) -> None:
+    placement = {**spec.get("placement", {}), "maxPricePerHour": "0.75"}
+    assert change(*objects, **{**spec, "placement": placement}) == (LIMIT, limit)
+
+
+def test_without_a_dearer_pool_that_suits_the_list_is_widened() -> None:
+    spot = node("s", L4, price="0.4", labels=SPOT)
+    assert change(spot, placement={"maxPricePerHour": "0.5"}) == (
+        "spec.placement.capacityTypes",
+        ["OnDemand", "Reserved", "Spot"],
+    )
+    few = node("a", L4, 1, price="0.5")
+    assert change(few, nodes=2, placement={"maxPricePerHour": "0.5"}) == ("spec.nodes", 1)

@@ -72,7 +72,7 @@ def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catal
         steps = _steps_apart(candidate, demand.ids_of((gang.accelerator or "",)), catalog)
         if steps == UNRELATED:
             return  # Another vendor's device, or one for an unknown name, is not what the shape is for.
-        yield proposed(_of_device(steps), gang.field("accelerator"), gang.accelerator, name, changed)
+        yield cut(_of_device(steps), gang.field("accelerator"), gang.accelerator, name, changed)
 
 
 def _of_device(steps: float) -> float:
@@ -149,9 +149,8 @@ def more_capacity_types(demand: Demand, candidate: Candidate, fleet: Fleet, cata
     """Adds the pool's capacity type to those that the job accepts."""
     wider = tuple(sorted({*demand.capacity_types, *candidate.pool.all_capacity_types}))
     changed = demand.but(capacity_types=wider)
-    yield proposed(
-        costs.CAPACITY_TYPE_ADDED, "spec.placement.capacityTypes", list(demand.capacity_types), list(wider), changed
-    )
+    before = list(demand.capacity_types)
+    yield cut(costs.CAPACITY_TYPE_ADDED, "spec.placement.capacityTypes", before, list(wider), changed)
 
 
 def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -160,15 +159,14 @@ def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     if kind not in demand.devices:
         wider = tuple(sorted((*demand.devices, kind)))
         before = None if demand.devices == DEFAULT_DEVICES else list(demand.devices)
-        yield proposed(
-            costs.DEVICE_KIND_ADDED, "spec.placement.devices", before, list(wider), demand.but(devices=wider)
-        )
+        changed = demand.but(devices=wider)
+        yield cut(costs.DEVICE_KIND_ADDED, "spec.placement.devices", before, list(wider), changed)
     if gang.gpus_per_node > 1:
         single = demand.changed(gang, replace(gang, gpus_per_node=1))
-        yield proposed(costs.ONE_GPU, gang.field("gpusPerNode"), gang.gpus_per_node, 1, single)
+        yield cut(costs.ONE_GPU, gang.field("gpusPerNode"), gang.gpus_per_node, 1, single)
     if gang.nodes > 1:
         one = demand.changed(gang, replace(gang, nodes=1))
-        yield proposed(costs.ONE_NODE, gang.field("nodes"), gang.nodes, 1, one)
+        yield cut(costs.ONE_NODE, gang.field("nodes"), gang.nodes, 1, one)
 
 
 def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:

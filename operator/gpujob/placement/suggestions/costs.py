@@ -79,8 +79,8 @@ PRICE_LIMIT_DROPPED: Final = 0.95
 
 
 def of_a_cut(distance: float, limited: bool) -> float:
-    """The cost of a change without which a program may not run as it is, or not where the user wants: less memory, a feature or a
-    version less, another vendor, accelerator or pool.
+    """The cost of a change without which a program may not run as it is, or not where the user wants: less memory, a smaller gang, a
+    feature or a version less, another vendor, accelerator, pool, capacity type or kind of device.
 
     Of a job with a price limit it is more than that of any higher limit: the limit was for what the job asks otherwise.
     """

@@ -70,7 +70,7 @@ def fewer_nodes(demand: Demand, candidate: Candidate, nodes: int) -> Proposal:
     gang = candidate.gang
     anew = demand.but(gangs=(Gang(nodes, 1),))
     changed = anew if demand.sized_by_model else demand.changed(gang, replace(gang, nodes=nodes))
-    return proposed(1 - nodes / gang.nodes, gang.field("nodes"), gang.nodes, nodes, changed)
+    return cut(1 - nodes / gang.nodes, gang.field("nodes"), gang.nodes, nodes, changed)
 
 
 def fewer_gpus(demand: Demand, candidate: Candidate, most: int) -> Proposal:
@@ -78,7 +78,7 @@ def fewer_gpus(demand: Demand, candidate: Candidate, most: int) -> Proposal:
     gang = candidate.gang
     gpus = first_that_divides(demand, gang, range(most, 0, -1)) or most
     changed = demand.changed(gang, replace(gang, gpus_per_node=gpus))
-    return proposed(1 - gpus / gang.gpus_per_node, gang.field("gpusPerNode"), gang.gpus_per_node, gpus, changed)
+    return cut(1 - gpus / gang.gpus_per_node, gang.field("gpusPerNode"), gang.gpus_per_node, gpus, changed)
 
 
 def first_that_divides(demand: Demand, gang: Gang, counts: Iterable[int]) -> int | None:
