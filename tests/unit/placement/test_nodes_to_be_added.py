@@ -478,3 +478,46 @@ def test_without_a_node_the_pool_asks_for_what_nobody_says(spec: dict[str, Any],
     assert [reason.message for reason in found.candidates[0].reasons] == [
         f"no existing node shows what spec.provision adds; set {fields}"
     ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "asked", "reason"),
+    [
+        ({"cpu": "96"}, {"cpu": "200"}, "needs 200 CPU on one node, the largest node has 96"),
+        ({"memory": "200Gi"}, {"memory": "900Gi"}, "needs 900Gi memory on one node, the largest node has 200Gi"),
+        ({"ephemeralStorage": "50Gi"}, {"ephemeralStorage": "100Gi"},
+         "needs 100Gi ephemeral-storage on one node, the largest node has 50Gi"),
+        ({"cpu": "8", "ephemeralStorage": "500Gi"}, {"cpu": "9", "memory": "900Gi"},
+         "needs 9 CPU on one node, the largest node has 8"),
+    ],
+)  # fmt: skip
+def test_one_known_size_of_new_nodes_counts_whatever_the_others_are(
+    sizes: dict[str, str], asked: dict[str, str], reason: str
+) -> None:
+    grows = growing(provision={"maxNodes": 1, "gpusPerNode": 8, **sizes})
+    found = decided(grows, resources=asked)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert [each.message for each in found.candidates[0].reasons] == [reason]
+    within = {name: "4" if name == "cpu" else "40Gi" for name in asked}
+    assert decided(grows, resources=within).verdict is Verdict.PLACED
+
+
+@pytest.mark.parametrize(
+    ("sizes", "warning"),
+    [
+        ({"cpu": "96"}, "memory of nodes to be added is unknown; set spec.provision.memory"),
+        ({"memory": "900Gi"}, "CPU of nodes to be added is unknown; set spec.provision.cpu"),
+        ({"cpu": "96", "memory": "900Gi"}, None),
+    ],
+)
+def test_the_warning_names_the_sizes_that_are_unknown(sizes: dict[str, str], warning: str | None) -> None:
+    found = decided(growing(provision={"maxNodes": 1, "gpusPerNode": 8, **sizes}))
+    doubts = [doubt.message for doubt in found.candidates[0].doubts if doubt.reason is Reason.NODE_UNKNOWN]
+    assert doubts == ([warning] if warning else [])
+
+
+def test_two_jobs_share_the_known_cpu_of_one_new_node() -> None:
+    known = fleet(growing(provision={"maxNodes": 1, "gpusPerNode": 8, "cpu": "8"}), catalog=ANY_IMAGES)
+    wishes = [demand(resources={"cpu": "5"}) for _ in range(2)]
+    placed = place_all([Waiting(str(i), "", wish) for i, wish in enumerate(wishes)], known, ANY_IMAGES)
+    assert [each.verdict for each in placed] == [Verdict.PLACED, Verdict.WAITING]

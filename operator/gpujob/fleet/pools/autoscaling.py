@@ -8,12 +8,12 @@ from typing import Final
 from gpujob.fleet.gpupools.selection import AdminPool, Provision
 from gpujob.fleet.kubernetes.objects import Labels, Resources
 from gpujob.fleet.pools.node import Growth, PoolNode
-from gpujob.values.finding import Finding
+from gpujob.values.finding import Finding, listed
 from gpujob.values.quantity import GI
 from gpujob.values.vocabulary import Reason
 
 UNCOUNTED: Final = Resources(millicores=10**9, memory=2**60, storage=2**60, pods=10**6)
-"""The assumed other resources of a node, if they are unknown: never a reason to reject."""
+"""The assumed other resources of a node, each if it is unknown: never a reason to reject."""
 
 SHARE_PER_GPU: Final = Resources(millicores=4_500, memory=18 * GI, storage=30 * GI, pods=0)
 """The basis of a GPU's share if the node's resources are unknown: pods get 4 cores and 16Gi for each."""
@@ -90,7 +90,7 @@ def _template(provision: Provision, gpus: int, nodes: Sequence[PoolNode]) -> Poo
         (SHARE_PER_GPU.storage or 0) * gpus if lacks_disk(known) else known.storage,
         known.pods,
     )
-    has = known if known.millicores and known.memory else UNCOUNTED
+    has = known._replace(millicores=known.millicores or UNCOUNTED.millicores, memory=known.memory or UNCOUNTED.memory)
     return PoolNode("", gpus, gpus, gpus, has, share, has, taints, coming=True)
 
 
@@ -101,10 +101,19 @@ def lacks_disk(known: Resources) -> bool:
 
 def doubts_of(growth: Growth | None) -> tuple[Finding, ...]:
     """The warnings about unknown facts of nodes that an autoscaler can add."""
-    if growth is None or not growth.count or growth.template.allocatable is not UNCOUNTED:
+    if growth is None or not growth.count:
         return ()
-    sentence = "CPU and memory of nodes to be added are unknown; set spec.provision.cpu and spec.provision.memory"
-    return (Finding(Reason.NODE_UNKNOWN, sentence),)
+    has = growth.template.allocatable
+    sizes = (
+        ("CPU", "cpu", has.millicores == UNCOUNTED.millicores),
+        ("memory", "memory", has.memory == UNCOUNTED.memory),
+    )
+    unknown = [(name, f"spec.provision.{field}") for name, field, lacks in sizes if lacks]
+    if not unknown:
+        return ()
+    names, fields = (listed(words) for words in zip(*unknown, strict=True))
+    sentence = "{} of nodes to be added " + ("is" if len(unknown) == 1 else "are") + " unknown; set {}"
+    return (Finding(Reason.NODE_UNKNOWN, sentence, (names, fields)),)
 
 
 def node_pool_of(labels: Labels) -> str:
