@@ -19,6 +19,7 @@ from tests.simulation.virtual_time import VirtualLoop
 
 Object = dict[str, Any]
 GPU = "nvidia.com/gpu"
+TRACKING = "batch.kubernetes.io/job-tracking"
 RETRY = 1.0
 """Between two looks of the scheduler at a pod without a node."""
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -54,6 +55,11 @@ class Program:
 def gpus_of(pod_spec: Object) -> int:
     """The GPUs of one pod."""
     return sum(int(each.get("resources", {}).get("limits", {}).get(GPU, 0)) for each in pod_spec["containers"])
+
+
+def has_ended(job: Object) -> bool:
+    """Whether a Job is Complete or Failed."""
+    return any(each["type"] != "Suspended" for each in job.get("status", {}).get("conditions", ()))
 
 
 def owned(obj: Object) -> Object:
@@ -197,6 +203,30 @@ class ApiServer:
     def _job(self, uid: str) -> Object | None:
         return next((job for job in self.objects["jobs"].values() if job["metadata"]["uid"] == uid), None)
 
+    def suspend(self, key: tuple[str, str], seconds: float, *, says: bool) -> None:
+        """Something suspends a Job for `seconds`. The Job controller takes its finalizer off the pods, deletes them, and makes others
+        when they have ended. It never writes its condition Suspended where that meets the resumption."""
+        if key not in self.objects["jobs"] or has_ended(self.objects["jobs"][key]):
+            return
+        uid = self.objects["jobs"][key]["metadata"]["uid"]
+        self.change("jobs", key, lambda job: job["spec"].update(suspend=True))
+        self.loop.call_later(0.1, self._end_pods, uid, True)
+        if says:
+            self.loop.call_later(0.2, self._says_suspended, key, "True")
+            self.loop.call_later(seconds + 0.2, self._says_suspended, key, "False")
+        self.loop.call_later(seconds, self.change, "jobs", key, lambda job: job["spec"].update(suspend=False))
+        self.loop.call_later(seconds + 0.3, self._make_pods_again, uid)
+
+    def _says_suspended(self, key: tuple[str, str], status: str) -> None:
+        condition = {"type": "Suspended", "status": status, "lastTransitionTime": self.stamp()}
+        self.change("jobs", key, lambda job: job.update(status={"conditions": [condition]}))
+
+    def _make_pods_again(self, uid: str) -> None:
+        if any(pod["metadata"]["ownerReferences"][0]["uid"] == uid for pod in self.objects["pods"].values()):
+            self.loop.call_later(0.3, self._make_pods_again, uid)
+        else:
+            self._make_pods(uid)
+
     def _make_pods(self, uid: str) -> None:
         job = self._job(uid)
         if job is None or "deletionTimestamp" in job["metadata"]:
@@ -217,7 +247,7 @@ class ApiServer:
                 "metadata": {
                     "name": name, "namespace": metadata["namespace"], "uid": f"pods-{self._uids}",
                     "labels": dict(template["metadata"]["labels"]), "creationTimestamp": self.stamp(),
-                    "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
+                    "annotations": {"batch.kubernetes.io/job-completion-index": str(index)}, "finalizers": [TRACKING],
                     "ownerReferences": [{"kind": "Job", "name": metadata["name"], "uid": uid, "controller": True}],
                 },
                 "spec": dict(template["spec"]),
@@ -350,7 +380,7 @@ class ApiServer:
 
     def _fail_job(self, uid: str, reason: str, message: str) -> None:
         job = self._job(uid)
-        if job is None or job.get("status", {}).get("conditions"):
+        if job is None or has_ended(job):
             return
         end = {"type": "Failed", "status": "True", "reason": reason, "message": message}
         end["lastTransitionTime"] = self.stamp()
@@ -366,22 +396,20 @@ class ApiServer:
         job = self._job(uid)
         pods = [pod for pod in self.objects["pods"].values() if pod["metadata"]["ownerReferences"][0]["uid"] == uid]
         phases = [pod["status"]["phase"] for pod in pods]
-        if (
-            job is None
-            or job.get("status", {}).get("conditions")
-            or not ("Failed" in phases or set(phases) == {"Succeeded"})
-        ):
+        if job is None or has_ended(job) or not ("Failed" in phases or set(phases) == {"Succeeded"}):
             return
         end = {"type": "Failed" if "Failed" in phases else "Complete", "status": "True", "reason": "End"}
         end["lastTransitionTime"] = self.stamp()
         key = (job["metadata"]["namespace"], job["metadata"]["name"])
         self.change("jobs", key, lambda job: job.update(status={"conditions": [end]}))
 
-    def _end_pods(self, uid: str) -> None:
-        """SIGTERM for the pods of a Job; they end after their grace period."""
+    def _end_pods(self, uid: str, uncounted: bool = False) -> None:
+        """SIGTERM for the pods of a Job; they end after their grace period. `uncounted`: they lose the Job's finalizer first."""
         for key, pod in list(self.objects["pods"].items()):
             if pod["metadata"]["ownerReferences"][0]["uid"] != uid or "deletionTimestamp" in pod["metadata"]:
                 continue
+            if uncounted:
+                self.change("pods", key, lambda pod: pod["metadata"].pop("finalizers"))
             stamp = self.stamp()
             self.change("pods", key, lambda pod, stamp=stamp: pod["metadata"].update(deletionTimestamp=stamp))
             owner = pod["metadata"]["labels"]["gpujob.dev/job-uid"]

@@ -33,6 +33,10 @@ def stories(shift: float) -> list[Story]:
         for pod in world.server.objects["pods"].values():
             world.server.change("nodes", ("", pod["spec"]["nodeName"]), breaks)
 
+    def others_suspend(world: World, seconds: float, says: bool) -> None:
+        for key in list(world.server.objects["jobs"]):
+            world.server.suspend(key, seconds, says=says)
+
     def raise_budget(world: World) -> None:
         world.edit("j", placement={"budget": "900"})
 
@@ -126,6 +130,16 @@ def stories(shift: float) -> list[Story]:
         Story("suspended and resumed", (submit, (3.0 + s, suspend), (30.0 + s, resume))),
         Story("suspended and resumed at once", (submit, (3.0 + s, suspend), (3.5 + s, resume)), Program(grace=12.0)),
         Story("suspended twice", (submit, (1.0 + s, suspend), (9.0, resume), (12.0 + s, suspend), (40.0, resume))),
+        Story(
+            "something else suspends its child Job",
+            (gang, (20.0 + s, lambda world: others_suspend(world, 8.0, says=True))),
+            Program(grace=12.0),
+        ),
+        Story(
+            "something else suspends its child Job for a moment",
+            (gang, (20.0 + s, lambda world: others_suspend(world, 0.2, says=False))),
+            Program(grace=12.0),
+        ),
         Story("deleted", (submit, (2.0 + s, lambda world: world.remove("j")))),
         Story("deleted in the foreground", (submit, (2.0 + s, lambda world: world.remove("j", "Foreground")))),
         Story("deleted with orphans", (gang, (2.0 + s, lambda world: world.remove("j", "Orphan")))),

@@ -13,7 +13,7 @@ from gpujob.status.attempts.progress import Measured
 from gpujob.status.attempts.standstill import Ranks, RankSeen
 from gpujob.status.job.telemetry import Telemetry
 from tests.builders import ANY_IMAGES, H100, node
-from tests.simulation.api_server import ApiServer, Object, Program
+from tests.simulation.api_server import ApiServer, Object, Program, has_ended
 from tests.simulation.operator_process import OperatorProcess
 from tests.simulation.virtual_time import VirtualLoop
 
@@ -140,7 +140,7 @@ class World:
         return [
             job
             for job in self.server.objects["jobs"].values()
-            if not job.get("status", {}).get("conditions") and "deletionTimestamp" not in job["metadata"]
+            if not has_ended(job) and "deletionTimestamp" not in job["metadata"]
         ]
 
     def overlap(self) -> float:

@@ -49,6 +49,10 @@ class Sightings:
     """The child, and what was seen first of it: that a pod was asked to end, or that a program failed."""
     suspended: tuple[str, bool, str] = ("", False, "")
     """The child, whether it was suspended, and since when it goes on: with each change what was seen of its pods is over."""
+    released: frozenset[str] = frozenset()
+    """The pods of that child that end without their Job counting it."""
+    before: frozenset[str] = frozenset()
+    """The pods of that child that a suspension has ended: with each more what was seen of its pods is over."""
     ending: float | None = None
     """Pods of an earlier attempt delay the next one."""
     lingering: tuple[str, float] = UNSEEN

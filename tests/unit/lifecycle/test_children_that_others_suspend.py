@@ -13,7 +13,7 @@ from test_failed_attempts import BEGAN
 from test_what_is_no_end_of_a_job import Run, running
 
 from gpujob.lifecycle.actions import GiveBack, Nothing, WriteStatus
-from gpujob.lifecycle.failures.order import ended_by_suspension
+from gpujob.lifecycle.failures.suspensions import of_before, released
 from gpujob.status.observe.child import observe
 from gpujob.status.records.objects import PodState
 from gpujob.status.records.read_objects import read_child
@@ -56,6 +56,51 @@ def test_pods_that_end_after_a_resumption_end_no_attempt(seen: str) -> None:
     assert run.status_after(1001.0, half, **RESUMED)["state"] == "Placed"
     assert run.status_after(1002.0, [new(0), new(1)], **RESUMED)["state"] == "Running"
     assert "attempts" not in run.status
+
+
+LET_GO: dict[str, Any] = {"released": True}
+
+
+@pytest.mark.parametrize("sees_suspension", [True, False])
+def test_pods_without_the_finalizer_of_their_job_are_of_before_where_no_condition_says_it(
+    sees_suspension: bool,
+) -> None:
+    """The Job controller's write of the suspension met that of the resumption."""
+    run, old = Run(pods=2), [replace(ends(number), **LET_GO) for number in range(2)]
+    if sees_suspension:
+        # Its pods run until their grace is over.
+        assert run.status_after(1.0, old, **PAUSED)["state"] == "Running"
+    for second in (6.0, 100.0, 130.0, 1000.0):
+        assert run.status_after(second, old)["state"] == "Placed"
+    said = next(c for c in run.status["conditions"] if c["type"] == "Running")["message"]
+    assert "was suspended and resumed; 2 pods of before end first, then new ones follow" in said
+    over = [replace(ends(number, ended=at(1001)), **LET_GO) for number in range(2)]
+    # A quota refuses the new ones for longer than a pod that ended well is waited for.
+    for second in (1002.0, 1100.0, 1200.0):
+        assert isinstance(run.look(second, over).action, Nothing | WriteStatus)
+    assert run.status_after(1201.0, [new(0), new(1)])["state"] == "Running"
+    assert "attempts" not in run.status
+
+
+def test_a_pod_that_its_failing_job_ends_is_not_of_before() -> None:
+    """A failing Job takes its finalizer off those that it ends, and the watch of Jobs may be behind."""
+    run, failed = Run(pods=2), replace(ends(0), leaving=False, phase="Failed", running=False, exit_code=3, ended=at(-1))
+    run.look(1.0, [failed, replace(ends(1), **LET_GO)])
+    assert run.sightings.released == run.sightings.before == frozenset()
+    failing = {"failing_since": at(0), "message": EXITED.format(3).replace("p0", failed.name)}
+    status = run.status_after(2.0, [failed, replace(ends(1, ended=at(1), code=143), **LET_GO)], "Failed", **failing)
+    assert (status["state"], status["attempts"][0]["blame"]) == ("Failed", "User")
+
+
+@pytest.mark.parametrize(
+    ("disruption", "phase", "of_it"),
+    [("", "Running", True), ("", "Pending", True), ("EvictionByEvictionAPI", "Running", False)],
+)
+def test_what_a_missing_finalizer_shows(disruption: str, phase: str, of_it: bool) -> None:
+    pod = replace(ends(), released=True, disruption=disruption, phase=phase)
+    assert released(GANG, [pod], ()) == (frozenset({"p0"}) if of_it else frozenset())
+    assert released(replace(GANG, failing_since=at(5)), [pod], ()) == frozenset()
+    assert released(GANG, [replace(pod, phase="Succeeded", running=False, exit_code=0)], ()) == frozenset()
 
 
 def test_pods_of_after_the_resumption_that_are_asked_to_end_are_taken_away_as_ever() -> None:
@@ -145,8 +190,8 @@ def test_the_record_of_a_suspension(spec: Any, condition: str | None, paused: bo
 )
 def test_which_pods_are_those_of_before(asked: float, resumed: str, before: bool) -> None:
     found = replace(ends(), gone_at=at(asked + 30), grace=30)
-    assert ended_by_suspension(replace(GANG, resumed=resumed), found) is before
-    assert not ended_by_suspension(replace(GANG, resumed=resumed), new())
+    found_before = of_before(replace(GANG, resumed=resumed), [found, new()], ())
+    assert found_before == ({found.name} if before else set())
 
 
 def test_the_sentence_of_one_pod() -> None:

@@ -23,7 +23,7 @@ from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.observe.child import observe
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.status.records.preflight import Check
-from gpujob.status.records.read_objects import read_child, read_job, read_pod_record
+from gpujob.status.records.read_objects import TRACKING, read_child, read_job, read_pod_record
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Reason
 
@@ -59,7 +59,7 @@ def pod(
     ended = {"terminated": {"exitCode": code, "startedAt": "2026-01-01T11:30:00Z", **(train or {})}}
     raw = {
         "metadata": {
-            "name": f"p{number}", "labels": {"gpujob.dev/job-uid": "u"}, "ownerReferences": [owner],
+            "name": f"p{number}", "labels": {"gpujob.dev/job-uid": "u"}, "ownerReferences": [owner], "finalizers": [TRACKING],
             **({"deletionTimestamp": "2026-01-01T12:00:00Z"} if leaving else {}),
         },
         "spec": {"nodeName": f"n{number}"},

@@ -20,7 +20,7 @@ from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
 from gpujob.status.observe.child import observe
 from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodState
-from gpujob.status.records.read_objects import read_job, read_pod_record
+from gpujob.status.records.read_objects import TRACKING, read_job, read_pod_record
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Reason
 
@@ -38,7 +38,9 @@ def running(
         state = {"terminated": {"exitCode": code, "startedAt": "2026-01-01T11:30:00Z", "finishedAt": ended}}
     gone = {"deletionTimestamp": "2026-01-01T12:00:30Z", "deletionGracePeriodSeconds": 30} if leaving else {}
     raw = {
-        "metadata": {"name": f"p{number}", "labels": {"gpujob.dev/job-uid": "u"}, "ownerReferences": [owner], **gone},
+        "metadata": {
+            "name": f"p{number}", "labels": {"gpujob.dev/job-uid": "u"}, "ownerReferences": [owner], "finalizers": [TRACKING], **gone,
+        },
         "spec": {"nodeName": f"n{number}"},
         "status": {
             "phase": ("Failed" if code else "Succeeded") if ended else "Running",
@@ -70,8 +72,11 @@ class Run:
             {"metadata": {"name": "j", "namespace": "team", "uid": "u"}, "spec": self.spec, "status": self.status}
         )
 
+    def child(self, ended: str = "", **child_is: Any) -> ChildRecord:
+        return replace(child(pods=self.pods, ended=ended), hint=Hint(self.placement), **child_is)
+
     def look(self, second: float, pods: list[PodState], ended: str = "", **child_is: Any) -> Next:
-        found: ChildRecord = replace(child(pods=self.pods, ended=ended), hint=Hint(self.placement), **child_is)
+        found = self.child(ended, **child_is)
         view = JobView(self.job, [found], pods, self.ready, departed=self.departed)
         after = next_action(view, self.sightings, Moment(second, BEGAN + timedelta(seconds=second)), TIMINGS)
         self.sightings = after.sightings

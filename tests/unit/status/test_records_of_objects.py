@@ -14,7 +14,14 @@ from gpujob.status.records.gpu_memory import LARGEST, RanOut, read_ran_out
 from gpujob.status.records.objects import MOST_PODS, ChildRecord, Hint, JobRecord, PodState, ServiceRecord
 from gpujob.status.records.preflight import LONGEST, Check, read_check, verdict_of
 from gpujob.status.records.preflight_messages import SENTENCES, all_well
-from gpujob.status.records.read_objects import LONGEST_GRACE, read_child, read_job, read_pod_record, read_service
+from gpujob.status.records.read_objects import (
+    LONGEST_GRACE,
+    TRACKING,
+    read_child,
+    read_job,
+    read_pod_record,
+    read_service,
+)
 from gpujob.status.records.rendezvous import Missed
 from gpujob.values.names import child_name
 from gpujob.values.packed import Packed
@@ -281,9 +288,13 @@ def test_a_pod_that_the_kubelet_or_an_eviction_ended() -> None:
     )
     assert found == replace(
         PLAIN, phase="Failed", leaving=True, reason="Evicted", message="disk", pod_reason="Evicted", pod_message="disk",
-        disruption="EvictionByEvictionAPI", disruption_message="api", gone_at=NOW, grace=30,
+        disruption="EvictionByEvictionAPI", disruption_message="api", gone_at=NOW, grace=30, released=True,
     )  # fmt: skip
     assert state(conditions=[{**disruption, "status": "False"}]).disruption == ""
+    for finalizers, released in (([TRACKING], False), (["a/b"], True), ("x", True), ([TRACKING, "a/b"], False)):
+        assert state(metadata={**gone, "finalizers": finalizers}).released is released
+    assert not state(metadata={"finalizers": ["a/b"]}).released, "it runs on"
+    assert state(metadata={"creationTimestamp": NOW}).created == NOW
     assert state(conditions=[{**disruption, "type": "Ready"}]).disruption == ""
     bare = state(conditions=[{"type": "DisruptionTarget", "status": "True"}])
     assert (bare.disruption, bare.disruption_message) == ("DisruptionTarget", "")

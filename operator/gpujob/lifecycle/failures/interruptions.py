@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from gpujob.lifecycle.failures.causes import DISRUPTIONS, on_spot
 from gpujob.lifecycle.failures.failure import Blame, Failure
-from gpujob.lifecycle.failures.order import deleted_at, ended_by_suspension
+from gpujob.lifecycle.failures.order import deleted_at
 from gpujob.status.attempts.waits import read_time
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import Reason
@@ -22,7 +22,7 @@ def interruption(child: ChildRecord, pods: Sequence[PodState]) -> Failure | None
     if child.leaving or child.paused:
         # The operator, or who suspended the Job, ends its pods.
         return None
-    pod = next((pod for pod in pods if _was_asked(pod) and not ended_by_suspension(child, pod)), None)
+    pod = next((pod for pod in pods if _was_asked(pod)), None)
     if pod is None:
         return None
     reason = DISRUPTIONS.get(pod.disruption, Reason.EVICTED) if pod.disruption else Reason.POD_DELETED

@@ -55,12 +55,6 @@ def deleted_at(pod: PodState) -> datetime | None:
     return end - timedelta(seconds=pod.grace) if end else None
 
 
-def ended_by_suspension(child: ChildRecord, pod: PodState) -> bool:
-    """Whether a pod was asked to end before its Job was resumed: the suspension ended it, and another pod follows."""
-    asked, resumed = deleted_at(pod), read_time(child.resumed)
-    return asked is not None and resumed is not None and asked <= resumed
-
-
 def fails_by_itself(pod: PodState) -> bool:
     """Whether a program failed without a request to end. Launchers end on SIGTERM with exit code 1 (torchrun)."""
     if exceeds_own_limit(pod):

@@ -10,7 +10,8 @@ from typing import Any
 
 from gpujob.lifecycle.attempts import has_run
 from gpujob.lifecycle.children import TERMINAL, current_child, pods_of
-from gpujob.lifecycle.failures.order import First, ended_by_suspension, seen_first
+from gpujob.lifecycle.failures.order import First, seen_first
+from gpujob.lifecycle.failures.suspensions import of_before, released
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
@@ -30,6 +31,8 @@ class Evaluation:
         self.child = self._as_made(current_child(self.job, view.children))
         self.all_pods = pods_of(self.child, view.pods) if self.child else []
         """The child's pods, with those that a suspension that is over has ended, or still ends."""
+        self._departed = self._gone() if self.child else []
+        self._before = self._note_suspension(self.child) if self.child else frozenset[str]()
         self.pods = self._without_suspended(self.all_pods)
         """The child's pods."""
         self._observed: tuple[ChildRecord, Observation] | None = None
@@ -47,17 +50,19 @@ class Evaluation:
         """How many pods of before the child's resumption have not ended: the Job controller makes no others until then."""
         return sum(pod.phase not in TERMINAL for pod in self.all_pods if pod not in self.pods)
 
+    def _gone(self) -> list[PodState]:
+        """The child's pods that are gone, as they were last."""
+        there = {pod.name for pod in self.all_pods}
+        return [pod for pod in pods_of(self.child, self.view.departed) if pod.name not in there] if self.child else []
+
     def _without_suspended(self, pods: Iterable[PodState]) -> list[PodState]:
         """The pods without those that a suspension has ended."""
-        return [pod for pod in pods if self.child and not ended_by_suspension(self.child, pod)]
+        return [pod for pod in pods if pod.name not in self._before]
 
     @property
     def known_pods(self) -> list[PodState]:
         """The child's pods, and those that are gone as they were last, sorted by name: for a Job that has ended."""
-        there = {pod.name for pod in self.all_pods}
-        departed = pods_of(self.child, self.view.departed) if self.child else []
-        gone = self._without_suspended(pod for pod in departed if pod.name not in there)
-        return sorted((*self.pods, *gone), key=lambda pod: pod.name)
+        return sorted((*self.pods, *self._without_suspended(self._departed)), key=lambda pod: pod.name)
 
     def unwritten(self, child: ChildRecord) -> Made | None:
         """What this process made the child of, while no status names it."""
@@ -90,7 +95,6 @@ class Evaluation:
 
     def first_of(self, child: ChildRecord) -> First | None:
         """What was seen first of a child: a request to end one of its pods, or a program that failed."""
-        self._note_suspension(child)
         held, first = self.sightings.first
         if held == child.uid:
             return first
@@ -98,14 +102,17 @@ class Evaluation:
             self.see(first=(child.uid, found))
         return found
 
-    def _note_suspension(self, child: ChildRecord) -> None:
-        """Forgets what was seen of a child's pods when it is suspended or goes on: the watch of Jobs may be behind that of pods."""
-        turn = child.uid, child.paused, child.resumed
-        if self.sightings.suspended == turn:
-            return
-        if self.sightings.suspended[0] == child.uid:
+    def _note_suspension(self, child: ChildRecord) -> frozenset[str]:
+        """The pods of before a suspension of the child. What was seen of its pods is over when it is suspended or goes on, and with
+        each such pod, since the watch of Jobs may be behind that of pods."""
+        turn, held, pods = (child.uid, child.paused, child.resumed), self.sightings, [*self.all_pods, *self._departed]
+        same = held.suspended[0] == child.uid
+        let_go = released(child, pods, held.released if same else ())
+        before = of_before(child, pods, let_go)
+        if same and (held.suspended != turn or before - held.before):
             self.see(first=("", None), interrupted=("", 0.0, None))
-        self.see(suspended=turn)
+        self.see(suspended=turn, released=let_go, before=before)
+        return before
 
     def _as_made(self, child: ChildRecord | None) -> ChildRecord | None:
         """The child with its original decision, if its annotations no longer contain it."""

@@ -114,7 +114,7 @@ def _awaits_ended_pods(evaluation: Evaluation, child: ChildRecord) -> bool:
 def _awaits_failed_pod(evaluation: Evaluation, child: ChildRecord) -> bool:
     """Whether the watch of Jobs is ahead of that of pods: only its pods show why a Job failed."""
     pods = evaluation.pods
-    if len(pods) < child.pods or any(pod.phase == "Failed" or pod.leaving for pod in pods):
+    if len(pods) < child.pods or any(pod.phase == "Failed" for pod in pods):
         return False
     return evaluation.seconds_left("failed", child, evaluation.timings.failed_pods) > 0
 

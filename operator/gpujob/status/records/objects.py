@@ -166,6 +166,10 @@ class PodState:
     """Whether its volumes, its network or its sandbox are not there yet, on its node: no image is pulled before that."""
     broken: str = ""
     """The words of its last lines by which a device is broken; empty if it did not fail, or otherwise."""
+    created: str = ""
+    """Its creationTimestamp."""
+    released: bool = False
+    """Whether it was asked to end and has no finalizer of its Job, which then does not count how it ends."""
     gone: bool = False
     """Whether the pod does not exist any more: this is what it said last."""
 

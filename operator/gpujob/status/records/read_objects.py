@@ -22,6 +22,9 @@ from gpujob.values.packed import Packed
 from gpujob.values.untrusted import one_line, table, tables, whole_number
 from gpujob.values.vocabulary import PREFLIGHT, RUNNER_PREFIX, Annotation, Label, State
 
+TRACKING: Final = "batch.kubernetes.io/job-tracking"
+"""The finalizer of the Job controller on each pod that it has not counted yet."""
+
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 """The annotation with the pod's index in an Indexed Job."""
 
@@ -190,9 +193,16 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         unhealthy=tuple(_unhealthy(containers)),
         ran_out=read_ran_out(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
         unready=_is_unready(status) and bool(use.node),
+        created=str(metadata.get("creationTimestamp") or "")[:32],
+        released="deletionTimestamp" in metadata and not _has_finalizer(metadata, TRACKING),
         broken=broken_device(ended.get("message")) if whole_number(ended.get("exitCode")) else "",
         missed=read_missed(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
     )
+
+
+def _has_finalizer(metadata: Mapping[str, Any], name: str) -> bool:
+    held = metadata.get("finalizers")
+    return isinstance(held, list) and name in held
 
 
 def _running_beside(containers: Iterable[Mapping[str, Any]], train: Mapping[str, Any]) -> list[str]:
