@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
+from importlib import import_module
 from typing import Any
 
 from gpujob_runner.report import guard, settings
@@ -58,6 +60,7 @@ class Process:
         self._stack: list[str] = []
         self._last_try = float("-inf")
         self._told_taken = False
+        self._driver: Any | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beats, name="gpujob-reporter", daemon=True)
 
@@ -74,6 +77,8 @@ class Process:
             atexit.unregister(self.stop)
             self._over.set()
             self._thread.join(1.0)
+            if self._driver is not None:
+                self._driver.repeat()
             if self.server is not None:
                 self.server.close()
             self.shared.leave()
@@ -129,6 +134,7 @@ class Process:
         """One round: look for a phase, read memory, write the figures, and serve if no other process does."""
         for part, work in (
             ("stall", self._look),
+            ("driver", self._watch_driver),
             ("memory", self._read_memory),
             ("folder", self._write),
             ("server", self._serve),
@@ -146,6 +152,21 @@ class Process:
         if not rank.phases.is_said and (still >= SECONDS_UNTIL_LOOK or rank.phases.is_seen):
             rank.phases.notice(phase_of_threads())
         self._stack = stack_of(self._trains) if still >= SECONDS_UNTIL_STACK else []
+
+    def _watch_driver(self) -> None:
+        """One process of the pod says what drivers report of its devices, once the program uses them."""
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if cuda is None or not cuda.is_initialized() or not self.shared.may_serve():
+            return
+        is_amd = getattr(getattr(sys.modules["torch"], "version", None), "hip", None)
+        if self._driver is None:
+            # Of ctypes some Pythons have none.
+            events = import_module("gpujob_runner.report.readings.driver_events")
+            self._driver = events.DriverEvents(guard.say)
+            if not is_amd:
+                self._driver.watch_nvidia()
+        if is_amd:
+            self._driver.count_amd()
 
     def _read_memory(self) -> None:
         self._memory = self.devices.figures()

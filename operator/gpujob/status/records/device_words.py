@@ -93,7 +93,8 @@ WORDS: Final = (
         "N uncorrectable hardware errors detected, uncorrectable hardware error(…) detected, RAS poison, poison consumption",
         "memory or a block of the GPU is broken (AMD)",
         "amdgpu_ras.c, amdgpu_umc.c",
-        r"uncorrectable hardware errors?(?: ?\([A-Z_]{1,40}\))? detected|\bRAS (?:poison|uncorrectable)|poison consumption",
+        r"uncorrectable hardware errors?(?: ?\([A-Z_]{1,40}\))? detected|\bRAS (?:poison|uncorrectable)"
+        r"(?:: \d{1,9} in \w{1,20} of [0-9a-f:.]{7,12} at [-0-9:]{10}T[0-9:]{8}Z)?|poison consumption",
     ),
 )
 """The rows before those of Xid, in the order in which they are looked for."""
@@ -103,6 +104,9 @@ _XID: Final = re.compile(
     re.IGNORECASE,
 )
 """The number of an Xid. The address of a device stands before it and has numbers too."""
+
+_OF_DEVICE: Final = re.compile(r" of GPU-[0-9a-f-]{8,36} at [-0-9]{10}T[0-9:]{8}Z")
+"""The device and the time, as the reporter says them behind the number (gpujob_runner/report/readings/driver_events.py)."""
 
 
 def broken_device(text: Any) -> str:
@@ -120,4 +124,5 @@ def _found(lines: Iterable[str]) -> Iterator[str]:
                 yield one_line(found[0][:MOST_CHARACTERS])
         for found in _XID.finditer(line):
             if int(found[1]) in XIDS:
-                yield f"Xid {found[1]}"
+                said = _OF_DEVICE.match(line, found.end())
+                yield f"Xid {found[1]}{said[0] if said else ''}"
