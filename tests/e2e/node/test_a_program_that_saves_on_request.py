@@ -83,6 +83,7 @@ def saves(*_):
         sys.exit(0)
 
 signal.signal(signal.SIGTERM, saves)
+print("hears", flush=True)
 while True:
     time.sleep(0.1)
 """
@@ -99,6 +100,9 @@ def test_a_job_that_something_else_suspends_and_resumes_goes_on_in_the_same_atte
         resources={"cpu": "200m", "memory": "128Mi"}, terminationGracePeriodSeconds=15,
     )  # fmt: skip
     child = team.until("run", "Running", timeout=120)["jobName"]
+    # A program that has no handler yet is not told of SIGTERM.
+    (pod,) = team.pods(uid)
+    eventually(lambda: "hears" in team.printed(pod), 60, what="a program that has begun")
     suspend(team, child, True)
     eventually(lambda: all("deletionTimestamp" in pod["metadata"] for pod in team.pods(uid)), 30, what="pods that end")
     suspend(team, child, False)
