@@ -15,6 +15,7 @@ from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.files.site import with_site
 from gpujob.fleet.gpupools.ownership_cost import HOURS_A_YEAR, Ownership
 from gpujob.fleet.pools.pool import Pool
+from gpujob.values.vocabulary import Reason
 
 SHOP = {
     "gpuPurchase": "15000", "hostPurchase": "90000", "years": "4", "watts": "10200", "pricePerKWh": "0.12",
@@ -90,6 +91,31 @@ def test_the_pool_s_price_is_before_the_node_s_and_that_before_the_list() -> Non
 
 
 NEW = {"maxNodes": 2, "gpusPerNode": 8}
+
+
+@pytest.mark.parametrize("written", ["0", "0.00", " 0 ", "000", "0.0000001"])
+def test_a_price_of_nothing_on_a_node_is_none_and_the_pool_says_what_to_write(written: str) -> None:
+    pool = pool_of(fleet(node("n", MI300X, price=written)), "n")
+    assert pool.price is None or pool.price.per_gpu_hour > 0
+    said = [doubt.message for doubt in pool.doubts if doubt.reason is Reason.PRICE_INVALID]
+    assert said == [
+        f"annotation gpujob.dev/price-per-gpu-hour of node n is ignored: {written!r} often means that the price is not known; where "
+        'these GPUs cost nothing, set spec.price.perGPUHour of a GPUPool to "0"'
+    ]
+
+
+def test_a_price_of_nothing_is_believed_of_an_admin() -> None:
+    price = priced({"perGPUHour": "0"}).price
+    assert price is not None
+    assert (price.per_gpu_hour, price.source) == (0, "GPUPool spec.price.perGPUHour")
+
+
+def test_a_price_of_nothing_draws_no_node_into_the_pool_of_a_price() -> None:
+    both = fleet(node("n", MI300X, price="2.10"), node("m", MI300X, price="0"))
+    priced_one, other = (pool_of(both, name).price for name in "nm")
+    assert priced_one is not None
+    assert (priced_one.per_gpu_hour, priced_one.source.startswith("node annotation")) == (2_100_000, True)
+    assert other is None or not other.source.startswith("node annotation")
 
 
 def test_nodes_to_be_added_have_the_price_that_the_pool_says_of_them() -> None:

@@ -64,9 +64,12 @@ def test_an_unknown_price_ranks_last_however_fast(objective: str) -> None:
     assert found.candidates[0].price_of_work is None
 
 
-def test_a_price_of_nothing_is_a_price() -> None:
-    assert order(node("o", L4, price="0"), node("h", H100, price="2")) == ["L4", "H100-SXM"]
-    assert order(node("o", L4, price="0"), node("h", H100, price="0")) == ["H100-SXM", "L4"]
+def test_a_price_of_nothing_in_a_gpupool_is_a_price() -> None:
+    free = gpupool("free", {"cost": "none"}, price={"perGPUHour": "0"})
+    fast = gpupool("fast", {"cost": "too"}, price={"perGPUHour": "0"})
+    small, large = node("o", L4, labels={"cost": "none"}), node("h", H100, labels={"cost": "too"})
+    assert order(free, small, node("h", H100, price="2")) == ["L4", "H100-SXM"]
+    assert order(free, fast, small, large) == ["H100-SXM", "L4"]
 
 
 def test_speed_takes_an_unknown_price_and_of_equal_speeds_the_cheaper() -> None:

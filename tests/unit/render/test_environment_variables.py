@@ -58,6 +58,16 @@ def test_nobody_overrides_what_the_operator_says(name: str) -> None:
     assert "wrong" not in found.values()
 
 
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_keys_of_a_configmap_lose_against_what_the_operator_says(gpus: int) -> None:
+    """Kubernetes prefers `env` to `envFrom`: so what must not come from there is in `env`, with a value."""
+    job = job_of(gpusPerNode=gpus, envFrom=[{"configMapRef": {"name": "of-anybody"}}])
+    found = variables(job, choice_of(MI300X, "n"))
+    assert found["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert {"GPUJOB_NAME", "GPUJOB_ATTEMPT", "GPUJOB_NODES", "GPUJOB_GPUS_PER_NODE", "GPUJOB_BACKEND"} <= found.keys()
+    assert all(found.values())
+
+
 def test_pythonpath_is_left_to_the_user() -> None:
     assert variables(job_of(env=[{"name": "PYTHONPATH", "value": "src"}]), choice_of(H100, "n"))["PYTHONPATH"] == "src"
     assert "PYTHONPATH" not in variables(job_of(), choice_of(H100, "n"))

@@ -1,6 +1,6 @@
 """What a pool's devices cost an hour, with the source: GPUPool, node annotation, the installation's own prices, list prices.
 
-An unknown price is None, never 0.
+An unknown price is None, never 0. An admin's GPUPool may say 0; on a node it often means that the tool that wrote it knows none.
 """
 
 from __future__ import annotations
@@ -136,13 +136,23 @@ def _annotated(groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[F
     doubts: list[Finding] = []
     for node in (group.node for group in groups if group.node.price is not None):
         try:
-            prices.append(parse_dollars(node.price or ""))
+            prices.append(_above_nothing(node.price or ""))
         except BadQuantity as error:
             numbers = (Annotation.PRICE_PER_GPU_HOUR, node.name, str(error))
             doubts.append(Finding(Reason.PRICE_INVALID, "annotation {} of node {} is ignored: {}", numbers))
     if not prices or len(prices) < len(groups):
         return None, tuple(doubts[:1])
     return PoolPrice(max(prices), f"node annotation {Annotation.PRICE_PER_GPU_HOUR}"), ()
+
+
+def _above_nothing(text: str) -> int:
+    """The price of an annotation in micro-dollars; raises BadQuantity, also for 0, which would draw every job to the node."""
+    if price := parse_dollars(text):
+        return price
+    raise BadQuantity(
+        f"{text!r} often means that the price is not known; where these GPUs cost nothing, set spec.price.perGPUHour of a GPUPool "
+        'to "0"'
+    )
 
 
 def _listed(
