@@ -8,12 +8,18 @@ from typing import Any, Final
 
 import orjson
 
+ABSENT: Final = object()
+"""Stands for a member that is kept and not there."""
+
+NOTHING: Final = b"{}"
+"""The text where all members are kept."""
+
 READ_LATELY: Final = 16
 """Texts whose tables are kept: who reads one member reads others."""
 
 
 class Packed(Mapping[str, Any]):
-    """The members of an object, equal to a dict of them; those that are named in `kept` cost nothing to read.
+    """The members of an object, equal to a dict of them; those that are named in `kept` cost nothing to read, there or not.
 
     Members that JSON has no text for (integers beyond 64 bits, text with half a surrogate) stay as they are.
     """
@@ -21,27 +27,29 @@ class Packed(Mapping[str, Any]):
     __slots__ = ("_kept", "_text")
 
     def __init__(self, members: Mapping[str, Any], kept: Iterable[str] = ()) -> None:
-        self._kept = {key: members[key] for key in kept if key in members}
+        self._kept = {key: members.get(key, ABSENT) for key in kept}
         try:
             # A copy: what orjson gives keeps the room of its buffer, 4 KiB for 200 bytes.
             self._text = bytes(memoryview(orjson.dumps(dict(members))))
         except orjson.JSONEncodeError:
-            self._kept, self._text = dict(members), b"{}"
+            self._kept, self._text = dict(members), NOTHING
 
     def __getitem__(self, key: str) -> Any:
-        return self._kept[key] if key in self._kept else self._whole()[key]
+        value = self._kept[key] if key in self._kept else self._whole()[key]
+        if value is ABSENT:
+            raise KeyError(key)
+        return value
 
     def get(self, key: str, default: Any = None) -> Any:
         """A member; what is kept is read of thousands of jobs each second."""
-        if key in self._kept:
-            return self._kept[key]
-        return self._whole().get(key, default)
+        value = self._kept[key] if key in self._kept else self._whole().get(key, default)
+        return default if value is ABSENT else value
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._whole() or self._kept)
+        return iter(self._members())
 
     def __len__(self) -> int:
-        return len(self._whole() or self._kept)
+        return len(self._members())
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Packed) and (self._text, self._kept) == (other._text, other._kept):
@@ -52,6 +60,9 @@ class Packed(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Packed({dict(self)!r})"
+
+    def _members(self) -> Mapping[str, Any]:
+        return self._kept if self._text == NOTHING and ABSENT not in self._kept.values() else self._whole()
 
     def _whole(self) -> dict[str, Any]:
         return _tables(self._text)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpujob.values import packed as module
 from gpujob.values.packed import Packed
 
 JSON = st.recursive(
@@ -45,6 +46,20 @@ def test_other_members_make_another_object() -> None:
     assert "c" not in packed
     with pytest.raises(KeyError):
         packed["c"]
+
+
+def test_what_is_kept_costs_nothing_to_read_there_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Packed({"a": 1, "b": 2}, ("a", "c"))
+
+    def none(_: bytes) -> dict[str, Any]:
+        raise AssertionError("it is unpacked")
+
+    monkeypatch.setattr(module, "_tables", none)
+    assert (held.get("a"), held.get("c"), held.get("c", 7), held["a"]) == (1, None, 7, 1)
+    with pytest.raises(KeyError):
+        held["c"]
+    with pytest.raises(AssertionError):
+        held.get("b")
 
 
 def test_text_that_is_no_unicode_stays_as_it_is() -> None:

@@ -89,8 +89,8 @@ class JobActions:
 
     async def place(self, job: JobRecord, decision: Decision, fleet: Fleet) -> None:
         """Creates the children of a placed job: the objects that its pods need first, then the Job. Later rounds write its status."""
-        parsed_spec, choice = self._work.parsed_spec(job), decision.choice
-        if parsed_spec.job is None or choice is None:
+        manifest, choice = self._work.manifest(job), decision.choice
+        if manifest is None or choice is None:
             return
         began, attempt = self._work.clock(), next_attempt(job)
         if attempt > 1 and (left := await self._earlier_pods(job)):
@@ -100,7 +100,7 @@ class JobActions:
         saves = whole_number(table(job.status, "checkpoint").get("saveSeconds"))
         mirrors = self._work.index.catalog.mirrors
         children = render(
-            parsed_spec.job, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner, saves, mirrors
+            manifest, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner, saves, mirrors
         )
         if children.runner:
             await self._delivery.ensure(job.namespace)
@@ -142,11 +142,11 @@ class JobActions:
 
     async def serve(self, job: JobRecord, child: ChildRecord) -> None:
         """Creates a gang's Service again after its deletion; a running gang continues whatever the result."""
-        parsed_spec = self._work.parsed_spec(job)
-        if parsed_spec.job is None:
+        manifest = self._work.manifest(job)
+        if manifest is None:
             return
         try:
-            await self._writer.ensure_child(SERVICES, rendezvous(Numbered(parsed_spec.job, child.attempt)), job)
+            await self._writer.ensure_child(SERVICES, rendezvous(Numbered(manifest, child.attempt)), job)
         except ChildNotCreated as error:
             self._work.requeue_after_outage(job, error)
         except (NameConflict, ChildRefused) as error:

@@ -190,6 +190,7 @@ class Explanations:
         memory.told_version, memory.told_status = job.version, digest_of(status)
         memory.words_took = memory.told_at - began
         memory.told_words = b"" if placing.job.plan_only else self._words_of(placing)[0]
+        self._work.put_manifest_aside(job.uid)
         self._told_in[job.namespace] = memory.told_at
 
     def count(self, decision: Decision) -> None:
@@ -199,4 +200,4 @@ class Explanations:
 
 def digest_of(status: Mapping[str, Any]) -> bytes:
     """A short form of a status, to recognise it when the watch shows it."""
-    return hashlib.blake2b(json.dumps(status, sort_keys=True, default=str).encode(), digest_size=16).digest()
+    return hashlib.blake2b(json.dumps(dict(status), sort_keys=True, default=str).encode(), digest_size=16).digest()

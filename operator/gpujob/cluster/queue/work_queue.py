@@ -49,6 +49,7 @@ class ParsedSpec:
 
     generation: int
     job: GPUJob | None
+    """None if it cannot be read, and while the job waits: it takes 2 KiB, and its demand alone is asked then."""
     demand: Demand | None
     problem: str = ""
 
@@ -152,6 +153,18 @@ class ControllerState:
         if held is None or held.generation != job.generation:
             held = self.parsed_specs[job.uid] = _read_spec(job)
         return held
+
+    def manifest(self, job: JobRecord) -> GPUJob | None:
+        """The manifest of a job, read again if it was put aside; None if it cannot be read."""
+        held = self.parsed_spec(job)
+        if held.job is None and not held.problem:
+            held.job = _read_spec(job).job
+        return held.job
+
+    def put_manifest_aside(self, uid: str) -> None:
+        """Drops the manifest of a job that waits; its demand stays."""
+        if (held := self.parsed_specs.get(uid)) is not None:
+            held.job = None
 
     def remember(self, uid: str) -> JobState:
         """The state of a job."""

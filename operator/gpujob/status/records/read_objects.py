@@ -51,6 +51,9 @@ HINTS: Final = 1024
 READ_AFTER_THE_END: Final = ("state", "jobName", "startTime", "completionTime")
 """What is read of the status of every job that has ended, however many there are."""
 
+READ_WHILE_IT_WAITS: Final = (*READ_AFTER_THE_END, "observedGeneration", "attempt")
+"""The same of a job that waits."""
+
 
 def read_job(raw: Mapping[str, Any]) -> JobRecord:
     """The record of a GPUJob object."""
@@ -58,6 +61,9 @@ def read_job(raw: Mapping[str, Any]) -> JobRecord:
     if status.get("state") in (State.SUCCEEDED, State.FAILED):
         # It stays until someone deletes it.
         spec, status = Packed(spec), Packed(status, READ_AFTER_THE_END)
+    elif status.get("state") in (State.QUEUED, State.MISCONFIGURED, State.IMPOSSIBLE):
+        # Its sentences are long, and read when something changes.
+        status = Packed(status, READ_WHILE_IT_WAITS)
     return JobRecord(
         namespace=intern(str(metadata.get("namespace", ""))),
         name=str(metadata.get("name", "")),
