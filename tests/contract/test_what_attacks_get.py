@@ -100,8 +100,26 @@ def container(**security: Any) -> list[Object]:
     return [{"name": "main", "image": "none", "securityContext": {"allowPrivilegeEscalation": False, **security}}]
 
 
+def on_port(port: int) -> list[Object]:
+    return [{**container()[0], "ports": [{"containerPort": port, "hostPort": port}]}]
+
+
 def host_path(path: str) -> list[Object]:
     return [{"name": "h", "hostPath": {"path": path}}]
+
+
+def projected(more: Object | None = None, **source: Object) -> list[Object]:
+    return [{"name": "p", "projected": {"sources": [source, *([more] if more else [])]}}]
+
+
+def with_variable(made: Object, name: str = "NVIDIA_VISIBLE_DEVICES", **said: Any) -> Object:
+    made["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": name, **said}]
+    return made
+
+
+def annotated(made: Object, **annotations: str) -> Object:
+    made["spec"]["template"]["metadata"] = {"annotations": annotations}
+    return made
 
 
 def with_host_devices(made: Object) -> Object:
@@ -133,6 +151,14 @@ POOL = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUPool", "metadata": {"na
         "spec": {"nodeSelector": {"matchLabels": {"a": "b"}}}}  # fmt: skip
 OTHER_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "of-others"}}
 
+VOLUMES = "the operator's account mounts only volumes of the kinds that a GPUJob may name, without a token"
+BINDING = (
+    "leaves binding to the scheduler, and tolerates only taints that it names: no nodeName, no toleration without a key"
+)
+ASSIGNS = "the operator's account assigns no devices by variables or annotations: NVIDIA_VISIBLE_DEVICES is void"
+SECCOMP = "makes no pods without a seccomp profile, with sysctls, or with an unmasked /proc"
+ISCSI = [{"name": "n", "iscsi": {"targetPortal": "a", "iqn": "iqn.2001-04.a:b", "lun": 0}}]
+NAMED = {"key": "nvidia.com/gpu", "operator": "Exists"}
 NO_MAP = "no ConfigMap but its runner's"
 DISCOVERED = "only GPUPools with the label gpujob.dev/discovered=true"
 RUNNERS = "/api/v1/namespaces/{}/configmaps"
@@ -164,6 +190,30 @@ STOLEN: dict[str, tuple[str, Any, str, str]] = {
     "rights that nobody took away": (JOBS, lambda ns: child(ns, containers=[{"name": "main", "image": "none"}]), OF_PODS, PRIVILEGED),
     "a capability": (JOBS, lambda ns: child(ns, containers=container(capabilities={"add": ["IPC_LOCK", "SYS_ADMIN"]})), OF_PODS,
                      "adds no capability but IPC_LOCK"),
+    "another file of devices": (JOBS, lambda ns: with_host_devices(child(ns, volumes=host_path("/dev/sda"))), OF_PODS, OF_HOST),
+    "more than a GPU's file": (JOBS, lambda ns: with_host_devices(child(ns, volumes=host_path("/dev/nvidia0/x"))), OF_PODS, OF_HOST),
+    "a projected token": (JOBS, lambda ns: child(ns, volumes=projected(serviceAccountToken={"path": "t"})), OF_PODS, VOLUMES),
+    "a projected token beside a map": (
+        JOBS, lambda ns: child(ns, volumes=projected(configMap={"name": "a"}, more={"serviceAccountToken": {"path": "t"}})),
+        OF_PODS, VOLUMES),
+    "an NFS share": (JOBS, lambda ns: child(ns, volumes=[{"name": "n", "nfs": {"server": "a", "path": "/"}}]), OF_PODS, VOLUMES),
+    "a disk of the network": (JOBS, lambda ns: child(ns, volumes=ISCSI), OF_PODS, VOLUMES),
+    "a repository as root": (JOBS, lambda ns: child(ns, volumes=[{"name": "n", "gitRepo": {"repository": "a"}}]), OF_PODS, VOLUMES),
+    "a node by name": (JOBS, lambda ns: child(ns, nodeName="control-plane"), OF_PODS, BINDING),
+    "every taint": (JOBS, lambda ns: child(ns, tolerations=[{"operator": "Exists"}]), OF_PODS, BINDING),
+    "every taint with an effect": (
+        JOBS, lambda ns: child(ns, tolerations=[NAMED, {"operator": "Exists", "effect": "NoSchedule"}]), OF_PODS, BINDING),
+    "all GPUs by a variable": (JOBS, lambda ns: with_variable(child(ns), value="all"), OF_PODS, ASSIGNS),
+    "GPUs by a variable of a map": (JOBS, lambda ns: with_variable(
+        child(ns), valueFrom={"configMapKeyRef": {"name": "a", "key": "b"}}), OF_PODS, ASSIGNS),
+    "AMD's GPUs by a variable": (JOBS, lambda ns: with_variable(child(ns), "AMD_VISIBLE_DEVICES", value="all"), OF_PODS, ASSIGNS),
+    "GPUs by an annotation": (JOBS, lambda ns: annotated(child(ns), **{"cdi.k8s.io/x": "nvidia.com/gpu=all"}), OF_PODS, ASSIGNS),
+    "a port of the host": (JOBS, lambda ns: child(ns, containers=on_port(80)), OF_PODS, "takes no port of the host"),
+    "sysctls": (JOBS, lambda ns: child(ns, securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}), OF_PODS, SECCOMP),
+    "no seccomp": (JOBS, lambda ns: child(ns, securityContext={"seccompProfile": {"type": "Unconfined"}}), OF_PODS, SECCOMP),
+    "no seccomp of a container": (
+        JOBS, lambda ns: child(ns, containers=container(seccompProfile={"type": "Unconfined"})), OF_PODS, SECCOMP),
+    "all of /proc": (JOBS, lambda ns: child(ns, containers=container(procMount="Unmasked"), hostUsers=False), OF_PODS, SECCOMP),
     "another's ConfigMap": (RUNNERS, lambda ns: OTHER_MAP, OF_OPERATOR, NO_MAP),
     "a runner of another form": (RUNNERS, lambda ns: {**OTHER_MAP, "metadata": {"name": "gpujob-runner-x"}}, OF_OPERATOR, NO_MAP),
     "an admin's pool": ("/apis/gpujob.dev/v1alpha1/gpupools", lambda ns: POOL, OF_OPERATOR, DISCOVERED),
@@ -216,8 +266,19 @@ def test_what_the_operator_makes_passes(as_operator: Path, namespace: str) -> No
             containers=container(privileged=True, allowPrivilegeEscalation=True),
         )
     )
-    on_host = child(namespace, hostNetwork=True, containers=container())
-    for made in (plain, devices, on_host):
+    on_host = child(namespace, hostNetwork=True, containers=on_port(62000))
+    volumes = [
+        {"name": "a", "emptyDir": {}},
+        {"name": "b", "persistentVolumeClaim": {"claimName": "x"}},
+        {"name": "c", "csi": {"driver": "x.example"}},
+        *projected(configMap={"name": "x"}, more={"secret": {"name": "y"}}),
+    ]
+    usual = with_variable(child(namespace, volumes=volumes, tolerations=[NAMED]), value="void")
+    all_of_it = with_variable(
+        with_host_devices(child(namespace, containers=container(privileged=True, allowPrivilegeEscalation=True))),
+        value="all",
+    )
+    for made in (plain, devices, on_host, usual, all_of_it):
         assert ask(as_operator, "POST", JOBS.format(namespace), made) == (201, "")
 
 
