@@ -53,7 +53,8 @@ class Timings:
     backoff_least: float = 0.5
     backoff_most: float = 15.0
     hasty_end: float = 1.0  # a watch that ends sooner, without an event, counts as a failure
-    page: int = 500
+    page: int = 100
+    """Objects of a page: 500 pods decoded at once take 40 MB, which the process keeps."""
     absent: float = 120.0  # before the next check whether the server has a kind by now
 
 
