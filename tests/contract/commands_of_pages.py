@@ -55,6 +55,7 @@ WHERE: Final[dict[str, str]] = {
     "kubectl -n gpujob-system get configmap gpujob-spending --ignore-not-found -o yaml > spending.yaml": CLUSTER,
     "kubectl create configmap my-code --from-file=train.py": CLUSTER,
     "kubectl gpujob top": CLUSTER,
+    "kubectl gpujob doctor --before-uninstall": CLUSTER,
     "kubectl gpujob explain first": CLUSTER,
     "kubectl gpujob capture > cluster.yaml": CLUSTER,
     "kubectl gpujob plan -f job.yaml --cluster cluster.yaml -o wide": CLUSTER,
@@ -70,6 +71,8 @@ NOT_RUN: Final[dict[str, str]] = {
     "--set image.repository=gpujob-operator --set image.tag=dev --set image.pullPolicy=Never --wait": "it waits for an image that "
     "kind has; tests/e2e/node/test_the_installed_operator.py installs with such values",
     "make demo": "it is a program with tests of its own, and starts a cluster of its own",
+    'kubectl -n TEAM patch gpujob NAME --type merge -p {"spec":{"suspend":true}}': "jobs are suspended so by the API in "
+    "tests/e2e/test_suspended_jobs_hold_nothing.py",
     "make test": "it runs these tests",
     "docker build -f images/operator/Dockerfile -t YOUR-REGISTRY/gpujob-operator:0.1.0 .": "no Docker is here: buildah builds the same "
     "file in tests/e2e/node/test_the_operators_image.py",

@@ -17,7 +17,7 @@ from gpujob.api.manifest import read_gpujob, read_gpupool, read_gpuruntime
 from gpujob.catalog.files.extending import extended, extends
 from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.files.site import with_site
-from gpujob.cli.doctor.checks import CHECKS
+from gpujob.cli.doctor.checks import BEFORE_UNINSTALL, CHECKS
 from gpujob.values.vocabulary import API_VERSION
 from tests.contract.commands_of_pages import NOT_RUN, WHERE, commands_of
 from tests.contract.commands_of_pages import PAGES as PAGES_WITH_COMMANDS
@@ -122,8 +122,9 @@ def test_the_worked_example_is_the_plan_of_its_command() -> None:
 
 def test_the_page_of_doctor_has_a_row_for_each_check_in_their_order() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \|", (ROOT / "docs" / "doctor.md").read_text(), re.MULTILINE)
-    names = [set(re.findall(r'"([a-z]+(?:-[a-z]+)*)"', inspect.getsource(check))) for check in CHECKS]
-    assert len(rows) == len(CHECKS)
+    checks = (*CHECKS, *BEFORE_UNINSTALL)
+    names = [set(re.findall(r'"([a-z]+(?:-[a-z]+)*)"', inspect.getsource(check))) for check in checks]
+    assert len(rows) == len(checks)
     assert [row for row, words in zip(rows, names, strict=True) if row not in words] == []
 
 

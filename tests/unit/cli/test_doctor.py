@@ -493,3 +493,102 @@ def test_gpuruntimes_that_cannot_be_read_are_told(doctor: Doctor) -> None:
     assert len(said) == 3
     remedies = {remedy for _, _, _, message, remedy in found if message in said}
     assert remedies == {"correct the GPURuntime; jobs that name it are refused"}
+
+
+def job_in(state: str, name: str, namespace: str = "team", **spec: Any) -> Object:
+    status = {"status": {"state": state}} if state else {}
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec, **status}
+
+
+def crd(plural: str, *, keep: bool = True, by: str = "Helm") -> Object:
+    annotations = {"helm.sh/resource-policy": "keep"} if keep else {}
+    labels = {"app.kubernetes.io/managed-by": by}
+    return {"metadata": {"name": f"{plural}.gpujob.dev", "labels": labels, "annotations": annotations}}
+
+
+KINDS = ("gpujobs", "gpujobprofiles", "gpupools", "gpuruntimes")
+ALL_JOBS = "/apis/gpujob.dev/v1alpha1/gpujobs"
+NO_RUN = (
+    "until an operator is installed again their statuses stay as they are, and nothing restarts them, counts their costs, or "
+    "ends them"
+)
+
+
+def uninstalling(*jobs: Object, **crds: Any) -> Cluster:
+    cluster = Cluster()
+    cluster.lists[ALL_JOBS] = list(jobs)
+    for plural in KINDS:
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.gpujob.dev"
+        cluster.objects[path] = crd(plural, **crds)
+    return cluster
+
+
+def test_before_an_uninstallation_nothing_is_lost_where_nothing_runs(live: Callable[..., Any]) -> None:
+    ended = [job_in("Succeeded", "a"), job_in("Failed", "b"), job_in("Suspended", "c", suspend=True)]
+    code, found = live(uninstalling(*ended), "--before-uninstall")
+    assert code == 0
+    assert [(level, check, message) for level, check, message, _ in found] == [
+        ("OK", "uninstall-crds", "the CRDs stay, and with them GPUJobs, GPUPools, GPURuntimes and GPUJobProfiles"),
+        ("OK", "uninstall-running", "no GPUJob has pods"),
+        ("OK", "uninstall-waiting", "no GPUJob waits"),
+    ]
+
+
+def test_before_an_uninstallation_jobs_are_named_with_what_becomes_of_them(live: Callable[..., Any]) -> None:
+    jobs = [job_in("Running", "a"), job_in("Starting", "b", "other"), job_in("Placed", "c"), job_in("Queued", "d"), job_in("", "e"),
+            job_in("Restarting", "f"), job_in("Succeeded", "g", ttlSecondsAfterFinished=60)]  # fmt: skip
+    code, found = live(uninstalling(*jobs), "--before-uninstall")
+    assert code == 0
+    said = {check: (level, message, remedy) for level, check, message, remedy in found}
+    assert said["uninstall-running"] == (
+        "Warning",
+        f"3 GPUJobs have pods, which go on to their end (other/b, team/a, team/c); {NO_RUN} at a deadline or a budget",
+        "to give their GPUs back first, patch each with spec.suspend: true and wait until it is Suspended",
+    )
+    assert said["uninstall-waiting"] == (
+        "Warning",
+        "3 GPUJobs have not ended and have no pods (team/d, team/e, team/f); they get none until an operator is installed again",
+        "delete those that are not to run then",
+    )
+    assert said["uninstall-ttl"][1] == (
+        "1 GPUJobs have ttlSecondsAfterFinished (team/g), and stay until an operator is installed again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("crds", "level"),
+    [
+        ({}, "OK"),
+        ({"keep": False}, "Error"),
+        # What another tool manages stays when a release goes.
+        ({"keep": False, "by": "olm"}, "OK"),
+    ],
+)
+def test_crds_that_go_with_the_release_are_an_error(live: Callable[..., Any], crds: Any, level: str) -> None:
+    code, found = live(uninstalling(**crds), "--before-uninstall")
+    (crd_finding,) = [each for each in found if each[1] == "uninstall-crds"]
+    assert crd_finding[0] == level
+    assert code == (5 if level == "Error" else 0)
+    if level == "Error":
+        assert crd_finding[2] == (
+            "the chart's crds.keep is false, so that helm deletes gpujobprofiles.gpujob.dev, gpujobs.gpujob.dev, "
+            "gpupools.gpujob.dev and 1 more with every object of them and every pod of a GPUJob"
+        )
+
+
+def test_who_may_not_list_jobs_is_told_who_may(live: Callable[..., Any]) -> None:
+    cluster = uninstalling()
+    cluster.statuses[ALL_JOBS] = 403
+    cluster.statuses["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gpupools.gpujob.dev"] = 403
+    _, found = live(cluster, "--before-uninstall")
+    assert [(level, check) for level, check, *_ in found] == [
+        ("Unknown", "uninstall-crds"), ("Unknown", "uninstall-running"), ("Unknown", "uninstall-waiting"),
+    ]  # fmt: skip
+
+
+def test_an_uninstallation_can_be_asked_of_a_capture(doctor: Doctor) -> None:
+    running = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", **job_in("Running", "a\nb", command=["x"])}
+    found = doctor(node("a", H100), running, options=["--before-uninstall"])
+    assert [(level, check, message.partition(";")[0]) for level, check, _, message, _ in found] == [
+        ("Warning", "uninstall-running", "1 GPUJobs have pods, which go on to their end (team/a\\nb)"),
+    ]

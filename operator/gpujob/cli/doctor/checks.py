@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from gpujob.cli.doctor import installation, monitoring, namespace, nodes, pools
+from gpujob.cli.doctor import installation, monitoring, namespace, nodes, pools, uninstallation
 from gpujob.cli.doctor.facts import Facts
 from gpujob.cli.doctor.finding import Found, Level
 
-CHECKS: Final[tuple[Callable[[Facts], Iterator[Found]], ...]] = (
+Checks = tuple[Callable[[Facts], Iterator[Found]], ...]
+
+CHECKS: Final[Checks] = (
     installation.kubernetes,
     installation.crds,
     installation.operator,
@@ -31,12 +33,20 @@ CHECKS: Final[tuple[Callable[[Facts], Iterator[Found]], ...]] = (
     monitoring.dashboards,
 )
 
+BEFORE_UNINSTALL: Final[Checks] = (
+    uninstallation.kept,
+    uninstallation.running,
+    uninstallation.waiting,
+    uninstallation.leaving,
+)
+"""What `doctor --before-uninstall` looks at instead."""
+
 EXIT_CODES: Final = {Level.ERROR: 5, Level.WARNING: 0, Level.UNKNOWN: 0, Level.OK: 0}
 
 
-def findings(facts: Facts) -> list[Found]:
+def findings(facts: Facts, checks: Checks = CHECKS) -> list[Found]:
     """What every check finds, in the order of the checks."""
-    return [found for check in CHECKS for found in check(facts)]
+    return [found for check in checks for found in check(facts)]
 
 
 def exit_code(found: Iterable[Found]) -> int:

@@ -34,6 +34,10 @@ class Live:
     """ServiceMonitors, PodMonitors and PrometheusRules of the chart."""
     dashboards: Sequence[Raw] | None = None
     """The chart's ConfigMaps of dashboards."""
+    crds: Sequence[Raw] | None = None
+    """The CustomResourceDefinitions of our group; only where an uninstallation is asked about."""
+    jobs: Sequence[Raw] | None = None
+    """The GPUJobs of all namespaces; only there, too."""
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,14 @@ from gpujob.cli.input.live import LiveCluster, Refused
 from gpujob.cli.input.site import catalog_for
 from gpujob.fleet.sources.cluster_file import fleet_of, objects_in
 from gpujob.values.untrusted import table
+from gpujob.values.vocabulary import API_VERSION, GROUP
 
 if TYPE_CHECKING:
     from gpujob.cli.input.request import Request
 
 PART_OF = "app.kubernetes.io/part-of=gpujob"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+PLURALS = ("gpujobs", "gpujobprofiles", "gpupools", "gpuruntimes")
 MONITORING = "/apis/monitoring.coreos.com/v1"
 
 
@@ -45,7 +48,7 @@ def gather(request: Request) -> Facts:
         namespace=namespace,
         operator_namespace=request.operator_namespace,
         now=now.isoformat(),
-        live=ask(cluster, namespace, request.operator_namespace) if live else None,
+        live=_asked(cluster, namespace, request) if live else None,
     )
 
 
@@ -76,6 +79,17 @@ def ask(cluster: LiveCluster, namespace: str, operator_namespace: str) -> Live:
         prometheuses=_listed(cluster, f"{MONITORING}/prometheuses"),
         monitors=None if None in monitors else [raw for found in monitors for raw in found or ()],
         dashboards=_dashboards(cluster),
+    )
+
+
+def _asked(cluster: LiveCluster, namespace: str, request: Request) -> Live:
+    """What the checks that are asked for read of a live cluster besides its objects."""
+    if not request.before_uninstall:
+        return ask(cluster, namespace, request.operator_namespace)
+    crds = [_got(cluster, f"{CRDS}/{plural}.{GROUP}") for plural in PLURALS]
+    return Live(
+        crds=None if None in crds else [found for found in crds if found is not None],
+        jobs=_listed(cluster, f"/apis/{API_VERSION}/gpujobs"),
     )
 
 

@@ -42,6 +42,7 @@ class Request:
     timeout: str | None = None
     by: str = ""
     since: str = ""
+    before_uninstall: bool = False
 
     @property
     def in_tables(self) -> bool:

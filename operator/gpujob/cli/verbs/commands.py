@@ -210,10 +210,10 @@ def doctor(request: Request) -> int:
 
     Exit code: 0 nothing is wrong, 5 something is, 2 bad input or no answer. Warnings change it not.
     """
-    from gpujob.cli.doctor.checks import exit_code, findings
+    from gpujob.cli.doctor.checks import BEFORE_UNINSTALL, CHECKS, exit_code, findings
     from gpujob.cli.doctor.gather import gather
 
-    found = findings(gather(request))
+    found = findings(gather(request), BEFORE_UNINSTALL if request.before_uninstall else CHECKS)
     if request.in_tables:
         from gpujob.cli.output.findings import print_findings
 

@@ -99,6 +99,9 @@ REGISTRY_CA: Final = Option(
     ("--registry-ca",), "Certificates in PEM that registries are trusted by, besides the system's.", metavar="FILE"
 )
 REDACTED: Final = Option(("--cluster",), "Redact this description instead of a live cluster.", metavar="FILE")
+BEFORE_UNINSTALL: Final = Option(
+    ("--before-uninstall",), "Say instead what becomes of jobs and objects when the operator is uninstalled now."
+)
 WORLD: Final = (CLUSTER, CATALOG, PRICE, IMAGE_MIRROR, OPERATOR_NAMESPACE)
 """What a plan is made of besides the job."""
 ACCOUNT: Final = (KUBECONFIG, CONTEXT)
@@ -109,7 +112,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "render": Verb(render, (MANIFEST, *WORLD, OBJECTS, NAMESPACE, *ACCOUNT)),
     "explain": Verb(explain, (JOB_NAME, SOME_MANIFEST, WHY_NOT, *WORLD, SHOWN, ALL, NAMESPACE, *ACCOUNT, NO_COLOR)),
     "pools": Verb(pools, (*WORLD, SHOWN, *ACCOUNT, NO_COLOR)),
-    "doctor": Verb(doctor, (*WORLD, SHOWN, NAMESPACE, *ACCOUNT, NO_COLOR)),
+    "doctor": Verb(doctor, (*WORLD, BEFORE_UNINSTALL, SHOWN, NAMESPACE, *ACCOUNT, NO_COLOR)),
     "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, *ACCOUNT, NO_COLOR)),
     "logs": Verb(logs, (JOB_NAME, FOLLOW, RANK, ATTEMPT, NAMESPACE, *ACCOUNT)),
     "wait": Verb(wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, *ACCOUNT)),

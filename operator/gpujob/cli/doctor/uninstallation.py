@@ -1,0 +1,120 @@
+"""What becomes of jobs and objects when the operator is uninstalled: `doctor --before-uninstall`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from gpujob.cli.doctor.facts import Facts, Raw
+from gpujob.cli.doctor.finding import Found, error, fine, several, unknown, warning
+from gpujob.values.untrusted import one_line, table
+from gpujob.values.vocabulary import State
+
+WITH_PODS: Final = (State.PLACED, State.STARTING, State.RUNNING)
+WITHOUT_PODS: Final = ("", State.QUEUED, State.RESTARTING, State.MISCONFIGURED, State.IMPOSSIBLE)
+
+KEEP: Final = "helm.sh/resource-policy"
+MOST_NAMED: Final = 10
+
+
+def kept(facts: Facts) -> Iterator[Found]:
+    """Whether Helm leaves the CRDs, and with them every GPUJob."""
+    check = "uninstall-crds"
+    if facts.live is None:
+        return
+    if facts.live.crds is None:
+        yield unknown(
+            check, "the CRDs may not be read, or are not there", "ask an admin whether the chart has crds.keep=true"
+        )
+        return
+    goes = sorted(_name(crd) for crd in facts.live.crds if _goes_with_a_release(crd))
+    if goes:
+        said = (
+            f"the chart's crds.keep is false, so that helm deletes {several(goes)} with every object of them and every pod "
+            "of a GPUJob"
+        )
+        yield error(
+            check, said, "upgrade the release with --set crds.keep=true before you uninstall it, unless that is wanted"
+        )
+    else:
+        yield fine(check, "the CRDs stay, and with them GPUJobs, GPUPools, GPURuntimes and GPUJobProfiles")
+
+
+def running(facts: Facts) -> Iterator[Found]:
+    """The jobs whose pods go on without an operator."""
+    check = "uninstall-running"
+    names = _names(facts, WITH_PODS)
+    if names is None:
+        yield _unread(check)
+    elif names:
+        said = (
+            f"{len(names)} GPUJobs have pods, which go on to their end ({several(names, MOST_NAMED)}); until an operator is "
+            "installed again their statuses stay as they are, and nothing restarts them, counts their costs, or ends them at a "
+            "deadline or a budget"
+        )
+        yield warning(
+            check,
+            said,
+            "to give their GPUs back first, patch each with spec.suspend: true and wait until it is Suspended",
+        )
+    else:
+        yield fine(check, "no GPUJob has pods")
+
+
+def waiting(facts: Facts) -> Iterator[Found]:
+    """The jobs that wait and get no pods without an operator."""
+    check = "uninstall-waiting"
+    names = _names(facts, WITHOUT_PODS)
+    if names is None:
+        yield _unread(check)
+    elif names:
+        said = (
+            f"{len(names)} GPUJobs have not ended and have no pods ({several(names, MOST_NAMED)}); they get none until an "
+            "operator is installed again"
+        )
+        yield warning(check, said, "delete those that are not to run then")
+    else:
+        yield fine(check, "no GPUJob waits")
+
+
+def leaving(facts: Facts) -> Iterator[Found]:
+    """What an admin may miss: jobs that are to be deleted after their end stay."""
+    check = "uninstall-ttl"
+    jobs = _jobs(facts)
+    if jobs is None:
+        return
+    names = sorted(_full_name(job) for job in jobs if "ttlSecondsAfterFinished" in table(job, "spec"))
+    if names:
+        said = f"{len(names)} GPUJobs have ttlSecondsAfterFinished ({several(names)}), and stay until an operator is installed again"
+        yield warning(check, said, "delete those that have ended")
+
+
+def _goes_with_a_release(crd: Raw) -> bool:
+    """Whether Helm made a CRD and deletes it; one of another tool, or of `kubectl apply`, it leaves."""
+    metadata = table(crd, "metadata")
+    by_helm = table(metadata, "labels").get("app.kubernetes.io/managed-by") == "Helm"
+    return by_helm and table(metadata, "annotations").get(KEEP) != "keep"
+
+
+def _names(facts: Facts, states: Iterable[str]) -> list[str] | None:
+    jobs = _jobs(facts)
+    if jobs is None:
+        return None
+    return sorted(_full_name(job) for job in jobs if str(table(job, "status").get("state") or "") in tuple(states))
+
+
+def _jobs(facts: Facts) -> Iterable[Raw] | None:
+    return facts.kinds.get("GPUJob", ()) if facts.live is None else facts.live.jobs
+
+
+def _unread(check: str) -> Found:
+    return unknown(check, "GPUJobs of all namespaces may not be listed", "ask an admin to run this")
+
+
+def _full_name(job: Raw) -> str:
+    metadata = table(job, "metadata")
+    return one_line(f"{str(metadata.get('namespace', 'default'))[:63]}/{_name(job)}")
+
+
+def _name(raw: Raw) -> str:
+    return one_line(str(table(raw, "metadata").get("name", ""))[:253])
