@@ -190,3 +190,19 @@ def test_an_image_that_cannot_run_it_gets_nothing_of_it() -> None:
     assert not [volume for volume in pod["volumes"] if "configMap" in volume]
     assert render(job_of(), choice_of(H100, "n"), 1, runner=None).runner == ""
     assert render(job_of(), choice_of(H100, "n"), 1, runner=RUNNER).runner == RUNNER.name
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "shown"),
+    [
+        (["python3", "train.py"], ["--lr", "1"], ["python3", "train.py", "--lr", "1"]),
+        (list("abcdef"), list("ghijk"), list("abcdefgh")),
+        (list("abcdefgh"), [], list("abcdefgh")),
+        ([], [], [""]),
+    ],
+)
+def test_the_preflight_gets_the_first_eight_words_of_the_command(
+    command: list[str], args: list[str], shown: list[str]
+) -> None:
+    said = ({"command": command} if command else {}) | ({"args": args} if args else {})
+    assert preflight(pod_of(**said))["args"] == shown

@@ -80,7 +80,7 @@ def test_what_else_a_page_says(loops: dict[str, Any]) -> None:
 def test_two_ranks_share_a_port_and_the_one_left_takes_it_over(tree: Path, tmp_path: Path) -> None:
     """DDP and FSDP under torchrun, whose own process serves nothing; then the rank that serves ends."""
     launch = ["-m", "torch.distributed.run", "--nproc-per-node=2", str(PROGRAMS / "ranks.py")]
-    variables = {"RANK_THAT_DIES": "1", "GPUJOB_REPORT_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+    variables = {"RANK_THAT_DIES": "1", "GPUJOB_REPORT_PORT": str(free_port())}
     said = told(run(launch, tmp_path, behind=[tree], timeout=PATIENCE, **variables))
     both, one = said["both"], said["one"]
     assert (both["gpujob_world_size"], both["gpujob_ranks_reporting"]) == (2, 2)
