@@ -16,7 +16,7 @@ from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Resources
 from gpujob.fleet.labels.device_fraction import Portion
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.pricing import PoolPrice
-from gpujob.placement.images.choice import ImageChoice
+from gpujob.placement.images.image import ImageChoice
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring.candidate import Candidate, Choice
 from gpujob.render.children import Children, render

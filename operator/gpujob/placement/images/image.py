@@ -8,12 +8,20 @@ from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.placement.images.choice import ImageChoice
 from gpujob.placement.request.demand import Demand, OwnRuntime
 from gpujob.values.vocabulary import Backend, Vendor
 
 NO_IMAGE: Final = "none"
 """The name of the runtime if the catalog has no image for a vendor's stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageChoice:
+    """The image of a candidate and the runtime whose facts were checked (None: nothing is known of the image)."""
+
+    name: str
+    image: str
+    backend: Backend
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from gpujob.catalog.devices.throughput import MILLION, Speed
 from gpujob.fleet.kubernetes.namespaces import IdRanges
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.images.choice import ImageChoice
+from gpujob.placement.images.image import ImageChoice
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.values.finding import Finding
