@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from gpujob.catalog.images.stacks import Stack
 from gpujob.catalog.images.versions import Release, plain
 from gpujob.values.vocabulary import Backend
-
-if TYPE_CHECKING:
-    pass
 
 NonRoot = Literal["True", "False", "Unknown"]
 

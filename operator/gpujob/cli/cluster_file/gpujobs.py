@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-
-from gpujob.values.untrusted import table
-from gpujob.values.vocabulary import State
-
-if TYPE_CHECKING:
-    pass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gpujob.values.errors import BadInput
 from gpujob.values.finding import listed
-
-if TYPE_CHECKING:
-    pass
+from gpujob.values.untrusted import table
+from gpujob.values.vocabulary import State
 
 
 def waits(raw: Mapping[str, Any]) -> bool:

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.kubernetes.quantities import read_resources
 from gpujob.values.untrusted import one_line, table, tables
-
-if TYPE_CHECKING:
-    pass
 
 MOST: Final = 256
 """The most handlers of a node that are read."""
