@@ -100,7 +100,7 @@ def test_a_job_that_something_else_suspends_and_resumes_goes_on_in_the_same_atte
         resources={"cpu": "200m", "memory": "128Mi"}, terminationGracePeriodSeconds=15,
     )  # fmt: skip
     child = team.until("run", "Running", timeout=120)["jobName"]
-    # A program that has no handler yet is not told of SIGTERM.
+    # SIGTERM does not reach a program that has no handler yet.
     (pod,) = team.pods(uid)
     eventually(lambda: "hears" in team.printed(pod), 60, what="a program that has begun")
     suspend(team, child, True)

@@ -448,10 +448,6 @@ def test_an_annotation_that_is_no_price_is_said_and_not_used(text: str) -> None:
     assert pool_of(found, "n").doubts[0].message.startswith(f"annotation {Annotation.PRICE_PER_GPU_HOUR} of node n is ")
 
 
-def test_nothing_is_a_price_too_when_somebody_says_it() -> None:
-    assert price(fleet(node("n", H100, price="0"))) == (0, ANNOTATION)
-
-
 def test_in_an_admin_s_pool_the_dearest_annotation_counts_and_all_nodes_need_one() -> None:
     dear, cheap, unsaid, wrong = (
         node(name, H100, labels=X, price=text) for name, text in (("n", "4"), ("b", "2"), ("c", None), ("d", "x"))

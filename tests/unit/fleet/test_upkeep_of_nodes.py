@@ -321,7 +321,7 @@ def test_conditions_that_announce_maintenance(kind: str) -> None:
         # A fifth of the price, no more: 1.67 and its fifth are more than 2.
         ("Cost", "1.66", "2", "H100-SXM"),
         ("Cost", "1.67", "2", "A100-80GB"),
-        ("Cost", "0", "0.01", "H100-SXM"),
+        ("Cost", "0.01", "0.02", "H100-SXM"),
         # An H100 does 2.1 times the work of an A100.
         ("Value", "3.0", "2", "H100-SXM"),
         ("Value", "4.1", "2", "A100-80GB"),

@@ -1,7 +1,7 @@
 """A child Job that something else suspends and resumes, in thousands of random orders of what the two watches show.
 
 The Job controller may write its condition Suspended or not (its write may conflict with the resumption), the operator may see any
-part of it, late, or start again in between: the attempt goes on, and what ends it afterwards is told as it is.
+part of it, late, or start again in between: the attempt goes on, and what ends it afterwards is reported as it is.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def at(second: float) -> str:
 
 @dataclass
 class Cluster:
-    """What happens, by the second: the Job's conditions and its pods; a pod that is None is gone."""
+    """What happens, by the second: the Job's conditions and its pods; None for a pod that is gone."""
 
     chance: random.Random
     pods: int
@@ -84,7 +84,7 @@ class Cluster:
         return self.events[-1][0]
 
     def suspension(self, second: float, pods: list[PodState]) -> float:
-        """Somebody suspends the Job and resumes it; when all its pods have ended."""
+        """The Job is suspended and resumed; when all its pods have ended."""
         resumed = second + self.chance.choice((self.chance.uniform(0.05, 0.6), self.chance.uniform(1.0, 25.0)))
         acts = second + self.chance.uniform(0.01, 1.0)
         written = acts < resumed and self.chance.random() < 0.5

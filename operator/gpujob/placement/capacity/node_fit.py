@@ -56,9 +56,7 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
         why = _behind(demand, pool, image_size) if pool.ahead else why_busy(demand, pool, able, len(chosen))
         some = sum(not node.coming for node in able) < len(pool.nodes)
         awaited = sorted(able, key=_trouble)[: demand.nodes] if pool.troubled else ()
-        return NodeFit(
-            busy=(*why, *(why_never_some(demand, pool, image_size) if some else ())), awaited=tuple(awaited)
-        )
+        return NodeFit(busy=(*why, *(why_never_some(demand, pool, image_size) if some else ())), awaited=tuple(awaited))
     late = _did_not_come(demand, pool)
     if late:
         return NodeFit(busy=(late,))

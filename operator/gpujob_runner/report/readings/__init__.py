@@ -1,5 +1,5 @@
 """What is read of a training.
 
 Reading order: `batches` (samples and tokens of a batch), `ledger` (which batches were trained on), `mailbox` (numbers that lie on
-a device), `torch_state` (what torch knows of itself).
+a device), `torch_state` (what torch knows of itself), `driver_events` (what the driver reports of the devices).
 """
