@@ -10,6 +10,10 @@ from builders import A100, H100, L4, MI300X, T4, Amd, Nvidia, Object, decision, 
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.fleet.assembly.levels import MOST_PARTS
+from gpujob.fleet.gpupools.selection import admin_pool
+from gpujob.fleet.sources.build import read_fleet
+from gpujob.fleet.sources.cluster_file import read_cluster
+from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.decision_json import plan
 from gpujob.placement.report.summary import summary
@@ -18,6 +22,7 @@ from gpujob.placement.scoring.candidate import Decision
 from gpujob.render.children import render
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
+from gpujob.status.records.read_objects import read_child
 from gpujob.values.vocabulary import CapacityType, Verdict
 
 CATALOG = load_catalog()
@@ -222,6 +227,42 @@ def test_a_device_is_promised_once_by_a_pool_and_its_parts() -> None:
         (Verdict.PLACED, ("r2",)),
         (Verdict.WAITING, ()),
     ]
+
+
+ANY_TYPE = {"capacityTypes": ["OnDemand", "Reserved", "Spot"]}
+UNLIKE = [
+    (mine("r1", labels=SPOT), {"capacityTypes": ["Spot"]}),
+    (mine("r1", labels=RESERVED), {"capacityTypes": ["Reserved"]}),
+    (mine("r1", labels=OLD), None),
+]
+
+
+@pytest.mark.parametrize(("other", "accepts"), UNLIKE)
+def test_a_job_that_waits_for_a_new_node_takes_no_node_that_its_pods_leave_out(
+    other: Object, accepts: dict[str, Any] | None
+) -> None:
+    """The first job takes r2, the second one a node to be added; r1 stays free, in this round and while the pod waits."""
+    grows = gpupool("mix", MIX, provision={"maxNodes": 3})
+    known = fleet(grows, other, mine("r2"), catalog=CATALOG)
+    wishes = [demand(gpusPerNode=4, placement={"capacityTypes": ["OnDemand"]}) for _ in range(2)]
+    placed = list(place_all([Waiting(str(i), "", wish) for i, wish in enumerate(wishes)], known, CATALOG))
+    assert [each.choice and each.choice.nodes for each in placed] == [("r2",), ("",)]
+    assert placed[1].choice is not None
+    assert placed[1].choice.not_on == ("r1",)
+    made = render(job(gpusPerNode=4), placed[1].choice, 1).job
+    child = read_child(
+        {**made, "metadata": {**made["metadata"], "uid": "c", "ownerReferences": [{"uid": "u", "controller": True}]}}
+    )
+    assert (child.nodes, child.not_on) == ((), ("r1",))
+    taken = pod("p", "r2", {"nvidia.com/gpu": "4"})
+    seen = read_cluster([grows, other, mine("r2"), taken])
+    pools = [admin_pool(each) for each in seen.admin_pools]
+    later = read_fleet(seen.nodes, seen.pods, CATALOG, pools, reservations=child.reservations())
+    assert {node.name: node.free for pool in later.pools for node in pool.nodes} == {"r1": 4, "r2": 0}
+    if accepts is not None:
+        third = choose(demand(gpusPerNode=4, placement=accepts), later, CATALOG)
+        assert third.choice is not None
+        assert third.choice.nodes == ("r1",)
 
 
 def test_a_busy_node_is_waited_for_though_a_worse_one_is_free() -> None:

@@ -83,8 +83,8 @@ POD_SPEC: Object = {
         "resources": {"limits": {"nvidia.com/gpu": 8, "rdma/ib": 1}, "requests": {"cpu": "2", "memory": "1Gi"}},
     }],
     "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-        {"matchFields": [{"key": "metadata.name", "values": ["a"]}, {"key": "spec.x", "values": ["no"]}]},
-        {"matchFields": [{"key": "metadata.name", "values": ["b", ""]}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}, {"key": "spec.x", "values": ["no"]}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b", ""]}]},
     ]}}},
 }  # fmt: skip
 PLACEMENT = {

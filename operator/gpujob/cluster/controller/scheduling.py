@@ -193,4 +193,5 @@ class SchedulingRound:
                 pool.fabric.resources if pool.fabric and len(choice.nodes) > 1 else (),
                 decision.demand.priority_class,
                 objects_of(len(choice.nodes)).items(),
+                choice.not_on,
             )

@@ -32,6 +32,8 @@ class PodReservation:
     """The PriorityClass that the pod names."""
     objects: tuple[tuple[str, int], ...] = ()
     """Objects of its gang that do not exist yet, by their name in quotas; those of a gang are at its first pod."""
+    not_on: tuple[str, ...] = ()
+    """The nodes of the pool that a pod which waits for any node leaves out."""
 
     @property
     def key(self) -> tuple[str, int, str, int]:
@@ -59,9 +61,10 @@ def reservations_of(
     others: Iterable[tuple[str, int]] = (),
     priority_class: str | None = None,
     objects: Iterable[tuple[str, int]] = (),
+    not_on: Iterable[str] = (),
 ) -> tuple[PodReservation, ...]:
     """A reservation for each pod of a gang; nodes without names are any nodes of the pool; `objects` do not exist yet."""
-    once = tuple(objects)
+    once, left_out = tuple(objects), tuple(not_on)
     return tuple(
         PodReservation(
             job_uid,
@@ -76,6 +79,7 @@ def reservations_of(
             tuple(others),
             priority_class,
             () if index else once,
+            () if node else left_out,
         )
         for index, node in enumerate(nodes)
     )

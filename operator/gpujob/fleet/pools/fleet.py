@@ -131,7 +131,7 @@ class Fleet:
             rest = replace(self, quotas=quotas_after(self.quotas, namespace, taken, traits))
             return rest.reserve(chosen, gpus, needs, nodes)
         if not all(nodes):
-            pods = Pods(len(nodes), gpus, needs + chosen.overhead, len(nodes))
+            pods = Pods(len(nodes), gpus, needs + chosen.overhead, len(nodes), frozenset(chosen.beside))
             family = tuple(pool for pool in self.pools if pool.family == chosen.family)
             after = {pool.name: pool for pool in unnamed_reserved(family, pods)}
             return replace(self, pools=tuple(after.get(pool.name, pool) for pool in self.pools))

@@ -29,6 +29,8 @@ class Pods:
     """The other resources of each, with the overhead of its RuntimeClass."""
     gang: int
     """The pods of the whole gang, including those with a node."""
+    not_on: frozenset[str] = frozenset()
+    """The nodes that they leave out: those of the pool that are not in the part which the job got."""
 
 
 def unnamed_reserved(family: Sequence[Pool], pods: Pods) -> tuple[Pool, ...]:
@@ -36,7 +38,8 @@ def unnamed_reserved(family: Sequence[Pool], pods: Pods) -> tuple[Pool, ...]:
 
     Nodes with room for such a pod now come first, then future ones that others wait for, the fullest first, then further ones. A
     gang that needs one topology domain uses future nodes only, as `placement.capacity` places it. It is not known for which part
-    of a pool the pods are: the reservation counts on the nodes that they take in any, and as if all took future ones.
+    of a pool the pods are, but for the nodes that they leave out: the reservation counts on the nodes that they take in any, and as
+    if all took future ones.
     """
     found = [_there(pool, pods) for pool in family]
     if len(family) == 1:
@@ -73,7 +76,8 @@ def _after(pool: Pool, pods: Pods, there: Iterable[tuple[int, PoolNode]], left: 
 def _able_now(pool: Pool, pods: Pods) -> Iterator[tuple[int, PoolNode]]:
     """Nodes on which such a pod can start now, with their index in the pool."""
     for index, node in pool.stock.with_free_at(pods.gpus):
-        if not (node.unlabelled or lacks(node.handlers, pool.handler)) and _has_room(node, pods):
+        usable = not (node.unlabelled or lacks(node.handlers, pool.handler)) and node.name not in pods.not_on
+        if usable and _has_room(node, pods):
             yield index, node
 
 

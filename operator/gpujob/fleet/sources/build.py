@@ -92,7 +92,7 @@ def with_awaited(family: tuple[Pool, ...], usage: Usage) -> tuple[Pool, ...]:
     for _, gang in sorted(gangs.items(), key=itemgetter(0)):
         first = min(gang, key=attrgetter("index"))
         size = max(each.index for each in gang) + 1
-        family = unnamed_reserved(family, Pods(len(gang), first.gpus, first.needs, size))
+        family = unnamed_reserved(family, Pods(len(gang), first.gpus, first.needs, size, frozenset(first.not_on)))
     return family
 
 

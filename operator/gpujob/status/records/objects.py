@@ -77,6 +77,8 @@ class ChildRecord:
     """When the Job controller went on after the last suspension; empty if it never was suspended, and while it is."""
     failing_since: str = ""
     """When the Job controller began to end its pods because it fails (condition FailureTarget); empty while it does not."""
+    not_on: tuple[str, ...] = ()
+    """The nodes that pods which wait for new nodes leave out."""
 
     def reservations(self) -> tuple[PodReservation, ...]:
         """The reservations of its pods; none for a Job that has ended, is deleted (no pod follows) or has no owner."""
@@ -96,6 +98,7 @@ class ChildRecord:
             self.needs,
             self.others,
             self.priority_class,
+            not_on=self.not_on,
         )
 
 

@@ -98,7 +98,8 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         attempt=attempt_in(str(metadata.get("name", ""))) or whole_number(labels.get(Label.ATTEMPT)) or 1,
         leaving="deletionTimestamp" in metadata,
         pods=whole_number(spec.get("completions")) or 1,
-        nodes=_pinned_nodes(pod),
+        nodes=_named_nodes(pod, "In"),
+        not_on=_named_nodes(pod, "NotIn"),
         resource=device[0],
         gpus=device[1],
         needs=use.needs,
@@ -257,11 +258,11 @@ def _is_disruption(condition: Mapping[str, Any]) -> bool:
     return condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
 
 
-def _pinned_nodes(pod: Mapping[str, Any]) -> tuple[str, ...]:
-    """The nodes that the pod's required affinity names, one for each term."""
+def _named_nodes(pod: Mapping[str, Any], operator: str) -> tuple[str, ...]:
+    """The nodes that the pod's required affinity names with an operator: In, one for each term, or NotIn, the same in each term."""
     required = table(table(table(pod, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
     fields = (f for term in tables(required, "nodeSelectorTerms") for f in tables(term, "matchFields"))
-    named = (f.get("values") for f in fields if f.get("key") == NODE_NAME_FIELD)
+    named = (f.get("values") for f in fields if f.get("key") == NODE_NAME_FIELD and f.get("operator") == operator)
     return tuple(str(value) for values in named if isinstance(values, list) for value in values if value)
 
 
