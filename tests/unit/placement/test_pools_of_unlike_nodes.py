@@ -18,7 +18,8 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.decision_json import plan
 from gpujob.placement.report.summary import summary
 from gpujob.placement.report.why_not import best_losers
-from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.scoring.candidate import Decision, best_per_pool
+from gpujob.placement.scoring.equal_pools import without_repeated
 from gpujob.render.children import render
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
@@ -385,3 +386,18 @@ def test_a_node_of_other_devices_is_the_admin_s_to_fix_and_ends_no_job(
     found = decided(other, own, **spec)
     assert found.verdict is Verdict.MISCONFIGURED
     assert summary(found).startswith(f"pool mix must be fixed first: {sentence}")
+
+
+def test_a_table_has_one_part_for_each_set_of_reasons() -> None:
+    nodes = [mine(f"r{i}", price=f"{1 + i % 3}", labels=(SPOT, OLD, RESERVED, {})[i % 4]) for i in range(12)]
+    found = decided(*nodes, gpusPerNode=4, placement={"capacityTypes": ["Spot"]})
+    every = best_per_pool(found)
+    shown = without_repeated(every)
+    kinds = [frozenset(finding.reason for finding in each.reasons) for each in shown]
+    assert (shown[0], len(kinds)) == (every[0], len(set(kinds)))
+    assert set(kinds) == {frozenset(finding.reason for finding in each.reasons) for each in every}
+    assert len(shown) < len(every) / 3
+    # Pools of other GPUPools, and discovered ones, have each its row.
+    others = decided(*nodes, node("z", L4), node("y", T4), gpusPerNode=4, placement={"capacityTypes": ["Spot"]})
+    discovered = [each.pool.name for each in without_repeated(best_per_pool(others)) if each.pool.discovered]
+    assert discovered == [each.pool.name for each in best_per_pool(others) if each.pool.discovered]

@@ -20,6 +20,7 @@ from gpujob.placement.report import decision_json, summary
 from gpujob.placement.report.behind import behind
 from gpujob.placement.report.notes import notes
 from gpujob.placement.scoring.candidate import best_per_pool
+from gpujob.placement.scoring.equal_pools import without_repeated
 from gpujob.values.finding import Finding, listed
 from gpujob.values.vocabulary import Outcome, Verdict
 
@@ -128,7 +129,7 @@ def _endings(
         if started := cells.started(candidate):
             yield "Price:", started
     if not wide:
-        best = best_per_pool(decision)
+        best = without_repeated(best_per_pool(decision))
         yield from _images(best, names)
         if memory := cells.memory_line(best):
             yield "Recipe:", decision_json.recipe(decision)
@@ -158,8 +159,8 @@ def _images(candidates: Iterable[Candidate], names: Mapping[str, str]) -> Iterat
 def _print_candidates(
     console: Console, decision: Decision, general: frozenset[Finding], names: Mapping[str, str]
 ) -> None:
-    """The best candidate of each pool in 120 columns."""
-    best = best_per_pool(decision)
+    """The best candidate of each pool in 120 columns, of parts of one GPUPool those that differ in their reasons."""
+    best = without_repeated(best_per_pool(decision))
     rows = [
         [
             names[candidate.pool.name],

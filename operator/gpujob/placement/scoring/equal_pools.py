@@ -64,6 +64,21 @@ def without_needless(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(each for each in candidates if each.pool.name not in needless)
 
 
+def without_repeated(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """Of the parts of one GPUPool, and of joined pools of equal devices, the first of those with room, and of the others the first with
+    each set of reasons: what the table of a plan shows.
+    """
+    first: dict[object, Candidate] = {}
+    for each in candidates:
+        pool = each.pool
+        reasons = frozenset(finding.reason for finding in each.reasons)
+        if pool.joins:
+            first.setdefault((pool.vendor, pool.accelerator_id, pool.resource, pool.portion, reasons), each)
+        else:
+            first.setdefault((pool.family, reasons) if not pool.discovered else pool.name, each)
+    return tuple(first.values())
+
+
 def _is_as_near(part: Candidate, joined: Candidate) -> bool:
     """Whether the outcome of a part is as good, and if both are rejected, for no further reason."""
     if part.outcome is joined.outcome is Outcome.REJECTED:
