@@ -115,6 +115,27 @@ async def test_a_leader_that_is_frozen_in_a_status_write_tells_no_event_of_it_la
     await writer(Answers(patch=job, create={}), lambda: bool(leads)).write_status(JOB, PLACED, PLACED)
 
 
+@pytest.mark.parametrize(
+    ("name", "status", "calls"),
+    [
+        ("team", {"phase": "Terminating"}, ["patch status"]),
+        ("team", {"phase": "Active"}, ["patch status", "create events"]),
+        ("other", {"phase": "Terminating"}, ["patch status", "create events"]),
+    ],
+)
+async def test_no_event_is_created_in_a_namespace_that_is_being_deleted(
+    name: str, status: dict[str, str], calls: list[str]
+) -> None:
+    cache = ObjectCache(mirrored("gpujob-runner-x"))
+    space = {"metadata": {"name": name, "uid": "n", "resourceVersion": "1"}, "status": status}
+    cache.replace("namespaces", [space], "1")
+    job = {"metadata": {"name": "job", "namespace": "team", "uid": "uid-1", "resourceVersion": "8"}}
+    client: Any = Answers(patch=job, create={})
+    misconfigured = {"state": "Misconfigured", "conditions": [], "display": {}}
+    await Writer(client, cache, lambda: True, "here").write_status(JOB, misconfigured, misconfigured)
+    assert client.calls == calls
+
+
 async def test_a_write_that_waited_for_its_turn_past_the_lease_is_not_sent() -> None:
     sent: list[str] = []
 
