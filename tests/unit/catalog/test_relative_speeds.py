@@ -307,13 +307,13 @@ def test_a_speed_is_explained_by_roofline_and_efficiency() -> None:
     found = speed("L40S", INFERENCE)
     assert found.roofline == "roofline 0.29 of an H100-SXM's: 362 dense TFLOPS, 864 GB/s"
     assert found.source.startswith(
-        "efficiency 1.2 of its, ± 11 %, from 2 runs (GPT-J offline, v4.1; Llama3.1-8B offline, v5.1: "
+        "efficiency 1.2 of an H100-SXM's, ± 11 %, from 2 runs (GPT-J offline, v4.1; Llama3.1-8B offline, v5.1: "
     )
     # It was not measured in 16 bits.
     assert found.estimate
     assert not speed("L40S", Work(WorkKind.INFERENCE, Precision.FP8)).estimate
     assert speed("MI100").source.endswith("from no run of MI100, the prior")
-    assert speed("H20").source.startswith("efficiency 0.99 of its, ± 24 %, from no run of H20, ")
+    assert speed("H20").source.startswith("efficiency 0.99 of an H100-SXM's, ± 24 %, from no run of H20, ")
 
 
 def test_what_was_never_measured_has_a_larger_error_than_what_was() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, A100_40, ANY_IMAGES, H100, H200, L4, MI210, MI300X, Object, decision, node
+from builders import A100, A100_40, ANY_IMAGES, H100, H200, L4, MI210, MI300X, Object, decision, fleet, node
 
 from gpujob.cli.output.cells import memory_line
+from gpujob.placement.report.behind import behind
+from gpujob.placement.report.why_not import why_not
 from gpujob.placement.scoring.candidate import Decision, best_per_pool
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 from tests.e2e.cluster.nodes import Amd, Nvidia
@@ -114,3 +116,27 @@ def test_alternatives_in_shapes_compete_by_the_price_of_the_work() -> None:
     assert (dear.candidates[0].pool.accelerator_id, dear.candidates[0].gang.shape) == ("MI300X", "1x3")
     fitting = {(each.pool.accelerator_id, each.gang.shape) for each in cheap.candidates if each.outcome is Outcome.FITS}
     assert fitting == {("A100-80GB", "1x4"), ("MI300X", "1x3")}
+
+
+AS_ONE = "GPUs count as one without model.sharding"
+
+
+@pytest.mark.parametrize("spec", [{}, {"gpusPerNode": 8}, {"placement": {"objective": "Speed"}}])
+def test_the_reason_why_gpus_count_as_one_is_said_beside_the_price_of_the_work(spec: dict[str, Any]) -> None:
+    pools = [node("a", A100, price="2"), node("m", MI300X, price="2")]
+    found = decided(*pools, model=LORA_72B, **spec)
+    chosen, other = best_per_pool(found)
+    assert (chosen.pool.accelerator_id, chosen.counts_as_one, other.counts_as_one) == ("MI300X", False, True)
+    assert behind(other, found).endswith(f", its {other.gang.gpus} {AS_ONE}")
+    known = fleet(*pools, catalog=ANY_IMAGES)
+    change = why_not(found, other.pool.name, known, ANY_IMAGES).change
+    assert change.startswith("it fits too, and would ")
+    assert change.endswith(f"; its {other.gang.gpus} {AS_ONE}")
+
+
+@pytest.mark.parametrize("spec", [{"model": {**LORA_72B, "sharding": "FSDP"}}, {"model": ADAPTED_8B, "gpusPerNode": 4}])
+def test_gpus_that_count_all_need_no_word(spec: dict[str, Any]) -> None:
+    found = decided(node("a", A100, price="9"), node("m", MI300X, price="2"), **spec)
+    other = best_per_pool(found)[1]
+    assert "for the same work" in behind(other, found)
+    assert AS_ONE not in behind(other, found)

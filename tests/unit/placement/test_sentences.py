@@ -366,7 +366,7 @@ def test_the_plan_in_json_has_every_candidate_and_the_doubts() -> None:
             "estimate": False,
             "errorPercent": 0,
             "roofline": "roofline 1 of an H100-SXM's: 989 dense TFLOPS, 3350 GB/s",
-            "source": "efficiency 1 of its, ± 0 %, from 10 runs (BERT-large on SQuAD; Transformer-XL large and 8 more: "
+            "source": "efficiency 1 of an H100-SXM's, ± 0 %, from 10 runs (BERT-large on SQuAD; Transformer-XL large and 8 more: "
             "Lambda's PyTorch benchmark)",
         },
         "pricePerWork": "2.00",

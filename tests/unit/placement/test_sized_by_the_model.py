@@ -185,6 +185,22 @@ def test_a_number_that_divides_no_heads_is_a_warning() -> None:
     assert not {doubt.reason for doubt in even.choice.candidate.doubts} & {Reason.HEADS_NOT_DIVIDED}
 
 
+@pytest.mark.parametrize(
+    ("model", "gpus", "which"),
+    [
+        ("qwen2.5-32b", 5, "divide the model's 40 attention heads and not its 8 KV heads"),
+        ("qwen2.5-0.5b", 7, "divide the model's 14 attention heads and not its 2 KV heads"),
+        ("qwen2.5-1.5b", 3, "divide the model's 12 attention heads and not its 2 KV heads"),
+        ("qwen2.5-32b", 6, "do not divide the model's 40 attention heads (8 KV heads)"),
+        ("qwen2.5-0.5b", 3, "do not divide the model's 14 attention heads (2 KV heads)"),
+    ],
+)
+def test_the_heads_that_are_not_divided_are_named(model: str, gpus: int, which: str) -> None:
+    found = decided(node("n", H200), gpusPerNode=gpus, model={"name": model, "method": "Inference"})
+    (doubt,) = (each for each in found.candidates[0].doubts if each.reason is Reason.HEADS_NOT_DIVIDED)
+    assert doubt.message.startswith(f"{gpus} GPUs on a node {which}, and tensor parallel engines reject that; ")
+
+
 LONG = {"name": "qwen2.5-72b", "method": "Inference", "inference": {"maxTokens": 32768}}
 
 

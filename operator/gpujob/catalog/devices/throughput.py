@@ -118,7 +118,7 @@ class Speeds:
         relative = bound.roofline / most.roofline
         told = f"roofline {relative:.2g} of an {REFERENCE}'s: {peak(row, run):.4g} dense TFLOPS, {row.bandwidth_gb_s:.4g} GB/s"
         told += "" if share is None else f", memory bounds {1 - bound.bound:.0%} of the time".replace("%", " %")
-        source = f"efficiency {achieved:.2g} of its, ± {error:.0%}, from {found.source}".replace("%", " %")
+        source = f"efficiency {achieved:.2g} of an {REFERENCE}'s, ± {error:.0%}, from {found.source}".replace("%", " %")
         return Speed(
             max(1, round(relative * achieved * MILLION)),
             not found.runs,

@@ -104,7 +104,10 @@ def heads_not_divided(demand: Demand, pool: Pool) -> Iterator[Finding]:
     if need is None or heads is None or divides(gpus, heads):
         return
     numbers: tuple[object, ...] = (counted(gpus, "GPU"), *heads)
-    sentence = "{} on a node do not divide the model's {} attention heads ({} KV heads), and tensor parallel engines reject that; "
+    what = "do not divide the model's {} attention heads ({} KV heads)"
+    if heads[0] % gpus == 0:
+        what = "divide the model's {} attention heads and not its {} KV heads"
+    sentence = f"{{}} on a node {what}, and tensor parallel engines reject that; "
     holding = _nearest_dividing(demand.gang, need.work, heads, pool)
     if holding is None:
         yield Finding(Reason.HEADS_NOT_DIVIDED, sentence + "no number of them here does and holds the model", numbers)

@@ -54,12 +54,20 @@ def _at_the_same_price(candidate: Candidate, chosen: Candidate) -> str:
     return f"same price, {format_bytes(memory)} more memory a GPU" if memory > 0 and chosen.pool.memory else ""
 
 
-def _ratio(sentence: str, of: int | None, to: int | None, *compared: Candidate) -> str:
-    """The sentence with the ratio of two figures, in two digits; empty if it is not above 1."""
+def _ratio(sentence: str, of: int | None, to: int | None, chosen: Candidate, candidate: Candidate) -> str:
+    """The sentence with the ratio of two figures, in two digits, and the reason if the candidate's GPUs do not count all; empty if
+    the ratio is not above 1.
+    """
     if not of or not to or of * 100 <= to * 101:
         return ""
-    about = "about " if any(each.speed is not None and each.speed.estimate for each in compared) else ""
-    return sentence.format(f"{about}{speed_text(of * MILLION // to)}")
+    about = "about " if any(each.speed is not None and each.speed.estimate for each in (chosen, candidate)) else ""
+    said = sentence.format(f"{about}{speed_text(of * MILLION // to)}")
+    return f"{said}, {counted_as_one(candidate)}" if candidate.counts_as_one else said
+
+
+def counted_as_one(candidate: Candidate) -> str:
+    """Why several GPUs of a candidate bring no speed, and what changes that, as a clause."""
+    return f"its {candidate.gang.gpus} GPUs count as one without model.sharding"
 
 
 def times(one: Candidate, other: Candidate) -> str:

@@ -18,6 +18,7 @@ from gpujob.fleet.pools.pricing import PoolPrice
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.engine.exploration import is_to_be_probed
+from gpujob.placement.report.behind import counted_as_one
 from gpujob.placement.report.passed_over import warning_against
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Decision, Fix
@@ -104,7 +105,8 @@ def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
         if best.risk > asked.decision.candidates[0].risk:
             warning = warning_against(best, asked.decision.candidates[0])
             return f"it fits too, and comes after pools that hold the model without such a warning: {warning}"
-        return f"it fits too, and {_winning_price(asked, best)}"
+        one = f"; {counted_as_one(best)}" if best.counts_as_one else ""
+        return f"it fits too, and {_winning_price(asked, best)}{one}"
     if best.outcome is Outcome.BUSY:
         return _with_room(asked, best)
     if best.outcome is Outcome.MISCONFIGURED:

@@ -43,11 +43,14 @@ class Candidate(NamedTuple):
     """How likely the model does not run there: 0 without a warning about it; see `filters.memory.risk`."""
 
     @property
+    def counts_as_one(self) -> bool:
+        """Whether its several GPUs are taken as no faster than one."""
+        return self.gang.gpus > 1 and not self.scales and self.speed is not None and not self.speed.measured
+
+    @property
     def speed_of_job(self) -> int | None:
         """The speed of the whole gang in millionths of the reference; None if unknown."""
-        if self.speed is None:
-            return None
-        return self.speed.millionths * (self.gang.gpus if self.scales or self.speed.measured else 1)
+        return None if self.speed is None else self.speed.millionths * (1 if self.counts_as_one else self.gang.gpus)
 
     @property
     def price_of_work(self) -> int | None:
