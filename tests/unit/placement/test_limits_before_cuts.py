@@ -127,3 +127,21 @@ def test_without_a_dearer_pool_that_suits_the_list_is_widened() -> None:
     )
     few = node("a", L4, 1, price="0.5")
     assert change(few, nodes=2, placement={"maxPricePerHour": "0.5"}) == ("spec.nodes", 1)
+
+
+@pytest.mark.parametrize(("nodes", "limit"), [(1, "20"), (2, "40"), (2, "47.99")])
+def test_a_limit_that_is_enough_after_another_change_is_left_alone(nodes: int, limit: str) -> None:
+    of_karpenter = {"karpenter.sh/nodepool": "gpu"}
+    known = [node(f"n{index}", H100, price="2", labels=of_karpenter) for index in range(nodes)]
+    spec = {"nodes": 3, "gpusPerNode": 8, "placement": {"maxPricePerHour": limit}}
+    assert change(*known, **spec) == ("spec.nodes", nodes)
+
+
+@pytest.mark.parametrize(("old", "gang", "fits"), [(1, 2, 1), (1, 3, 2), (2, 3, 1)])
+def test_fewer_nodes_are_the_fix_where_the_kubelets_of_some_mount_no_image(old: int, gang: int, fits: int) -> None:
+    known = [node(f"n{index}", H100) for index in range(gang)]
+    for index, each in enumerate(known):
+        version, runtime = ("v1.28.0", "containerd://1.7.0") if index < old else ("v1.36.0", "containerd://2.2.0")
+        each["status"]["nodeInfo"] = {"kubeletVersion": version, "containerRuntimeVersion": runtime}
+    code = {"code": {"image": {"reference": "registry.example.com/code:1"}}, "nodes": gang}
+    assert change(*known, **code) == ("spec.nodes", fits)

@@ -87,6 +87,8 @@ REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.ACCESS_MODE: (one_node, fewer_for_model),
     Reason.WHOLE_NODES_ONLY: (whole_nodes,),
     Reason.TAINT_NOT_TOLERATED: (smaller_gang, fewer_for_model),
+    Reason.ZONE_CONFLICT: (smaller_gang, fewer_for_model),
+    Reason.IMAGE_VOLUME_UNSUPPORTED: (smaller_gang, fewer_for_model),
     Reason.NODE_TOO_SMALL: (smaller_pods, smaller_gang, fewer_for_model),
     Reason.DISK_TOO_SMALL: (smaller_disk, smaller_gang),
     Reason.QUOTA_EXCEEDED: (within_quota, fewer_for_model, other_priority),
@@ -154,7 +156,7 @@ def _searched(
         for step in steps[:TRIED]:
             helps, lacking, misconfigured = _helps(step, fleet, catalog)
             if helps:
-                return _cheapest(_best(step, steps[:TRIED], fleet, catalog), fleet, catalog)
+                return _cheapest(_best(step, steps[:TRIED], fleet, catalog), start.demand, fleet, catalog)
             grown = grown or (f"{said(step.changes)} {lacking}" if lacking else "")
             unfixed = unfixed or (_unfixed(step, fleet, catalog) if misconfigured else "")
         seen.update(_key(step) for step in steps)
@@ -322,11 +324,18 @@ def _rank(candidate: Candidate) -> tuple[int, float]:
     return candidate.risk, math.inf if candidate.price_per_hour is None else candidate.price_per_hour
 
 
-def _cheapest(step: _Step, fleet: Fleet, catalog: Catalog) -> _Step:
-    """The step with the lowest sufficient price limit, because other changes may have made the job cheaper."""
+def _cheapest(step: _Step, start: Demand, fleet: Fleet, catalog: Catalog) -> _Step:
+    """The step with the lowest sufficient price limit, that of the job at first if it is enough, because other changes may have made
+    the job cheaper.
+    """
     raised = next((change for change in step.changes if change.field == PRICE_LIMIT), None)
     if raised is None or len(step.changes) == 1:
         return step
+    if (limit := start.max_price) is not None:
+        rest = tuple(change for change in step.changes if change is not raised)
+        within = replace(step, changes=rest, demand=step.demand.but(max_price=limit))
+        if _helps(within, fleet, catalog)[0]:
+            return within
     for proposal in higher_price(step.demand, _after(step, fleet, catalog).candidates[0], fleet, catalog):
         lower = replace(raised, after=proposal.change.after)
         changes = tuple(lower if change is raised else change for change in step.changes)
