@@ -111,10 +111,10 @@ ABOVE: Final = "the reason above"
 """In place of a reason that holds for every pool, which the sentence says."""
 
 
-def why(candidate: Candidate, general: Container[Finding]) -> str:
-    """The reasons of the candidate itself; problems of the job are above the table."""
+def why(candidate: Candidate, general: Container[Finding], *, every: bool = False) -> str:
+    """The reasons of the candidate itself, as `in_words` says them; problems of the job are above the table."""
     own = [finding for finding in candidate.reasons if finding not in general]
-    return in_words(candidate, own) or (ABOVE if candidate.reasons else "")
+    return in_words(candidate, own, every=every) or (ABOVE if candidate.reasons else "")
 
 
 def money(micro: int | None) -> str:

@@ -81,8 +81,9 @@ def _plan(plan: Plan) -> Iterator[str]:
     if not candidates:
         return
     yield picture(candidates)
-    general = summary.of_the_job(decision)
-    yield from _table(HEADERS, [(candidate.outcome.value, _row(candidate, general)) for candidate in candidates])
+    general, every = summary.of_the_job(decision), bool(decision.hopeless)
+    of_pools = [(candidate.outcome.value, _row(candidate, general, every=every)) for candidate in candidates]
+    yield from _table(HEADERS, of_pools)
     yield from _choice(decision)
     for note in notes(decision):
         yield f'<p class="note"><b>Note:</b> {_text(note)}</p>'
@@ -105,11 +106,11 @@ def _table(headers: Iterable[str], rows: Iterable[tuple[str, Sequence[str]]]) ->
     yield "</tbody></table>"
 
 
-def _row(candidate: Candidate, general: frozenset[Finding]) -> tuple[str, ...]:
+def _row(candidate: Candidate, general: frozenset[Finding], *, every: bool) -> tuple[str, ...]:
     return (
         candidate.pool.name,
         *cells.main(candidate),
-        cells.why(candidate, general),
+        cells.why(candidate, general, every=every),
         *cells.devices(candidate.pool),
         cells.speed(candidate),
         cells.money(candidate.price_of_work),

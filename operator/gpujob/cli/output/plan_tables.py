@@ -165,7 +165,7 @@ def _print_candidates(
         [
             names[candidate.pool.name],
             *cells.main(candidate),
-            cells.why(candidate, general) or behind(candidate, decision),
+            cells.why(candidate, general, every=bool(decision.hopeless)) or behind(candidate, decision),
         ]
         for candidate in best
     ]

@@ -53,7 +53,7 @@ def _not_placed(decision: Decision) -> str:
     if not decision.candidates:
         return "no node of this cluster offers GPUs that are known; kubectl gpujob pools shows what was found"
     nearest = decision.candidates[0] if decision.verdict is Verdict.MISCONFIGURED else _nearest(decision)
-    why = in_words(nearest, nearest.reasons)
+    why = in_words(nearest, nearest.reasons, every=bool(decision.hopeless))
     fix = f"; {decision.fix.message}" if decision.fix else decision.hopeless and f"; {decision.hopeless}"
     if decision.verdict is Verdict.WAITING and nearest.reasons[:1] and nearest.reasons[0].reason is Reason.MAY_GROW:
         return f"pool {nearest.pool.name} has too few nodes: {why}"
@@ -81,15 +81,16 @@ MOST_REASONS: Final = 4
 """The most reasons of one pool in a sentence or a table; JSON has all."""
 
 
-def in_words(candidate: Candidate, reasons: Sequence[Finding]) -> str:
+def in_words(candidate: Candidate, reasons: Sequence[Finding], *, every: bool = False) -> str:
     """The first of a candidate's reasons. Of an unavailable one also what else it waits for, of a rejected one what else the same
-    rule rejects; what an admin can fix is no reason that it never runs.
+    rule rejects; what an admin can fix is no reason that it never runs. With `every` all reasons: no change of the job helps, so
+    one that a change would answer hides none that lies in the cluster.
     """
     said: list[str] = []
     if candidate.outcome is Outcome.REJECTED:
         reasons = sorted(reasons, key=lambda finding: finding.reason in FIXABLE_REASONS)
     for finding in reasons:
-        alike = candidate.outcome is Outcome.BUSY or finding.reason is reasons[0].reason
+        alike = every or candidate.outcome is Outcome.BUSY or finding.reason is reasons[0].reason
         if alike and not any(finding.message in earlier for earlier in said):
             said.append(finding.message)
     more = [counted(len(said) - MOST_REASONS, "more reason")] if len(said) > MOST_REASONS else []

@@ -279,10 +279,11 @@ def hint(decision: Decision) -> dict[str, Any]:
 
 
 def _candidates(decision: Decision) -> list[dict[str, Any]]:
-    return [_candidate(candidate) for candidate in best_per_pool(decision)[:CANDIDATES]]
+    every = bool(decision.hopeless)
+    return [_candidate(candidate, every=every) for candidate in best_per_pool(decision)[:CANDIDATES]]
 
 
-def _candidate(candidate: Candidate) -> dict[str, Any]:
+def _candidate(candidate: Candidate, *, every: bool) -> dict[str, Any]:
     first = candidate.reasons[0] if candidate.reasons else None
     return without_blanks(
         {
@@ -291,7 +292,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
             "shape": candidate.gang.shape,
             "outcome": candidate.outcome.value,
             "reason": first.reason.value if first else None,
-            "message": summary.in_words(candidate, candidate.reasons)[:512] or None,
+            "message": summary.in_words(candidate, candidate.reasons, every=every)[:512] or None,
         }
     )
 
