@@ -117,14 +117,16 @@ def _copy_licences(folder: Path) -> None:
         name = each.metadata["Name"].lower()
         for file in each.files or ():
             if any(word in file.name.upper() for word in _LICENCES) and not file.suffix.startswith(".py"):
-                found = Path(str(each.locate_file(file)))
-                if found.is_file():
+                licence = Path(str(each.locate_file(file)))
+                if licence.is_file():
                     (folder / name).mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(found, folder / name / file.name)
-    for found in (Path(sys.base_prefix) / "LICENSE.txt", Path(shutil.__file__).parent / "LICENSE.txt"):
-        if found.is_file():
-            (folder / "python").mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(found, folder / "python" / "LICENSE.txt")
+                    shutil.copyfile(licence, folder / name / file.name)
+    places = (Path(shutil.__file__).parent / "LICENSE.txt", Path(sys.base_prefix) / "LICENSE.txt")
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise FileNotFoundError(f"this Python has no licence to pack at {' or '.join(map(str, places))}")
+    (folder / "python").mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(found, folder / "python" / "LICENSE.txt")
 
 
 def _system() -> str:

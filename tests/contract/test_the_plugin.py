@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -15,7 +17,8 @@ import pytest
 import yaml
 
 from gpujob import __version__
-from release.plugin import Archive, manifest, packed, read_archive
+from release import plugin
+from release.plugin import PROGRAM, Archive, manifest, packed, read_archive
 from tests.contract.test_chart_rendering import client_program
 from tests.e2e.cluster.binaries import RELEASE_MODULE, RELEASE_TOOLS, build, cache
 from tests.e2e.cluster.locks import locked
@@ -234,3 +237,63 @@ def test_the_bytes_of_an_archive_depend_on_its_files_alone(tmp_path: Path) -> No
         "lib/data": (tarfile.REGTYPE, 0o644), "link": (tarfile.SYMTYPE, 0o755),
         "program": (tarfile.REGTYPE, 0o755), "twin": (tarfile.REGTYPE, 0o644),
     }  # fmt: skip
+
+
+RUNNERS = {
+    "ubuntu-24.04": "x86_64-unknown-linux-gnu",
+    "ubuntu-24.04-arm": "aarch64-unknown-linux-gnu",
+    "macos-15": "aarch64-apple-darwin",
+}
+"""The runners of the release workflow, and what uv calls their platforms."""
+
+
+def test_the_workflow_packs_on_these_runners() -> None:
+    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "release.yml").read_text())
+    assert workflow["jobs"]["plugin"]["strategy"]["matrix"]["os"] == list(RUNNERS)
+
+
+@pytest.mark.parametrize("system", RUNNERS.values())
+def test_every_locked_dependency_of_the_archive_has_a_wheel_for_its_platform(system: str, tmp_path: Path) -> None:
+    """Those machines are not here: a dependency that must be compiled would fail the release, or take another code into it."""
+    uv = shutil.which("uv") or REPOSITORY / ".uv" / "bin" / "uv"
+    locked_by = [f"--requirements={REPOSITORY / 'requirements' / name}" for name in ("cli.txt", "release.txt")]
+    done = subprocess.run(
+        [uv, "pip", "install", "--quiet", "--dry-run", f"--target={tmp_path}", f"--python-platform={system}",
+         "--python-version=3.12", "--only-binary=:all:", "--require-hashes", *locked_by],
+        cwd=REPOSITORY, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "name"),
+    [("Linux", "x86_64", "linux-amd64"), ("Linux", "aarch64", "linux-arm64"), ("Darwin", "arm64", "darwin-arm64")],
+)
+def test_an_archive_is_named_after_the_machine_that_packs_it(
+    system: str, machine: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pretend(command: list[str], *, check: bool) -> None:
+        """What PyInstaller leaves: a folder with the program, and one of its work."""
+        (tmp_path / PROGRAM).mkdir()
+        (tmp_path / PROGRAM / PROGRAM).touch(mode=0o755)
+        (tmp_path / "build").mkdir()
+
+    monkeypatch.setattr(platform, "system", lambda: system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(subprocess, "run", pretend)
+    path = plugin.build(tmp_path, "1.2.3")
+    assert path.name == f"kubectl-gpujob-v1.2.3-{name}.tar.gz"
+    found = read_archive(path)
+    assert f"{found.system}-{found.cpu}" == name
+    with tarfile.open(path) as archive:
+        names = archive.getnames()
+        assert archive.getmember(PROGRAM).mode == 0o755
+    assert {"LICENSE", "LICENSES/python/LICENSE.txt"} <= set(names)
+    assert any(each.startswith("LICENSES/orjson/") for each in names)
+
+
+def test_a_python_without_a_licence_packs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin.shutil, "__file__", str(tmp_path / "shutil.py"))
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="this Python has no licence to pack at "):
+        plugin._copy_licences(tmp_path / "LICENSES")
