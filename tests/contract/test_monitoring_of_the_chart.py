@@ -73,6 +73,10 @@ def test_the_service_monitor_finds_the_service_and_keeps_the_jobs_own_labels() -
     (endpoint,) = monitor["endpoints"]
     assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
     assert endpoint["honorLabels"] is True
+    # The series of the scrape itself have the Service's name as their job, whatever GPUJobs are called.
+    assert not {"relabelings", "metricRelabelings"} & endpoint.keys()
+    assert "jobLabel" not in monitor
+    assert not any("prometheus.io/" in key for each in objects for key in each["metadata"].get("annotations", {}))
 
 
 def test_the_pod_monitor_keeps_what_reporters_serve_and_nothing_else() -> None:

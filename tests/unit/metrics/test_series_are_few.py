@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
@@ -73,6 +75,14 @@ def test_a_thousand_jobs_are_twelve_series_each_at_most() -> None:
     of_jobs = sum(len(values) for name, values in found.items() if name.startswith("gpujob_job_"))
     assert of_jobs == 12_000
     assert sum(map(len, found.values())) - of_jobs < 60
+
+
+def test_no_series_of_a_job_that_is_called_as_another_scrape_job_answers_for_that_one() -> None:
+    """The ServiceMonitor honors the labels of these series, so that their `job` is the GPUJob; `up` is not among them."""
+    found = series(Snapshot(ran=[replace(running(), name="apiserver", namespace="default")]))
+    named = {name for name, values in found.items() if any("apiserver" in labels for labels in values)}
+    assert len(named) >= 8
+    assert {name for name in named if not name.startswith("gpujob_job_")} == set()
 
 
 def test_failed_preflights_are_counted_by_pool_and_reason() -> None:
