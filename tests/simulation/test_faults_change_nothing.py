@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -17,6 +19,17 @@ from tests.simulation.world import TEAM, Story, World
 NAMES: Final = [story.name for story in stories(0.0)]
 LATE: Final = 2.0
 """Seconds for which a program may run beside another that a late create started: until the operator sees and ends it."""
+
+
+@pytest.fixture(autouse=True)
+def collected_once() -> Iterator[None]:
+    """Garbage is collected once after each test, and never what was loaded before."""
+    gc.freeze()
+    gc.disable()
+    yield
+    gc.enable()
+    gc.collect()
+    gc.unfreeze()
 
 
 async def play(story: Story, plan: Plan | None = None, number: int = 0, skew: float = 0.0) -> World:
