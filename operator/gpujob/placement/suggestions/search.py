@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from operator import itemgetter
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
@@ -302,12 +301,12 @@ def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) 
     """
     alike = [step for step in steps if _fields(step) == _fields(first)]
     near = [step for step in alike if math.isclose(step.distance, first.distance)]
-    placed = [(_rank(there), step) for step in near if (there := _placed(step, fleet, catalog)) is not None]
-    if not placed:
+    there = [(placed, step) for step in near if (placed := _placed(step, fleet, catalog)) is not None]
+    if not there:
         return first
-    (risk, _), found = min(placed, key=itemgetter(0))
-    sure = (step for step in alike if (there := _placed(step, fleet, catalog)) is not None and not there.risk)
-    return next(sure, found) if risk else found
+    cheapest, found = min(there, key=lambda each: (each[0].risk, each[0].price_per_hour or math.inf))
+    sure = (step for step in alike if (placed := _placed(step, fleet, catalog)) is not None and not placed.risk)
+    return next(sure, found) if cheapest.risk else found
 
 
 def _fields(step: _Step) -> list[str]:
@@ -318,10 +317,6 @@ def _placed(step: _Step, fleet: Fleet, catalog: Catalog) -> Candidate | None:
     """The candidate with which a step places the job now; None if it does not."""
     choice = choose(step.demand, fleet, catalog, only=step.pool or None).choice
     return choice.candidate if choice is not None else None
-
-
-def _rank(candidate: Candidate) -> tuple[int, float]:
-    return candidate.risk, math.inf if candidate.price_per_hour is None else candidate.price_per_hour
 
 
 def _cheapest(step: _Step, start: Demand, fleet: Fleet, catalog: Catalog) -> _Step:
