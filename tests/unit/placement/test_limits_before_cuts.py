@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, H100, L4, MI300X, T4, Object, demand, fleet, images, node
+from builders import ANY_IMAGES, H100, L4, MI300X, T4, Object, demand, fleet, gpupool, images, node
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.load import load_catalog
@@ -145,3 +145,10 @@ def test_fewer_nodes_are_the_fix_where_the_kubelets_of_some_mount_no_image(old: 
         each["status"]["nodeInfo"] = {"kubeletVersion": version, "containerRuntimeVersion": runtime}
     code = {"code": {"image": {"reference": "registry.example.com/code:1"}}, "nodes": gang}
     assert change(*known, **code) == ("spec.nodes", fits)
+
+
+@pytest.mark.parametrize(("leaves", "fits"), [("ab", 1), ("aab", 2), ("aabbb", 3)])
+def test_fewer_nodes_are_the_fix_where_no_domain_of_the_fabric_has_more(leaves: str, fits: int) -> None:
+    pool = gpupool("lab", {"rack": "a"}, fabric={"topologyKey": "leaf"})
+    known = [node(f"n{i}", H100, labels={"rack": "a", "leaf": leaf}) for i, leaf in enumerate(leaves)]
+    assert change(pool, *known, nodes=len(leaves)) == ("spec.nodes", fits)

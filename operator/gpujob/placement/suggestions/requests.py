@@ -12,6 +12,7 @@ from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.node_filters import image_room
 from gpujob.placement.capacity.node_fit import able_nodes, with_coming
+from gpujob.placement.capacity.topology import in_one_place, largest_place
 from gpujob.placement.filters.memory import divides, known_heads, same_number_that_fits
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
@@ -39,7 +40,9 @@ def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     pool, gang = candidate.pool, candidate.gang
     if demand.sized_by_model and not demand.nodes_said:
         return  # The job names no number, so only a smaller model helps.
-    enough = len(able_nodes(demand.only(gang), pool))
+    asked = demand.only(gang)
+    able = able_nodes(asked, pool)
+    enough = len(largest_place(asked, pool, able) if in_one_place(asked, pool) else able)
     if 0 < enough < gang.nodes:
         yield fewer_nodes(demand, candidate, enough)
     if demand.sized_by_model:
