@@ -470,6 +470,17 @@ def test_whole_cards_that_are_being_divided_make_no_part_impossible(
     assert found.verdict is Verdict.WAITING
 
 
+@pytest.mark.parametrize("effect", ["NoExecute", "NoSchedule"])
+@pytest.mark.parametrize("spec", [{}, {"gpuMemory": "100G"}, {"gpusPerNode": 8}])
+def test_parts_that_amd_s_configuration_manager_changes_make_no_whole_card_impossible(effect: str, spec: Any) -> None:
+    labels = {"amd.com/compute-partitioning-supported": "true", "amd.com/gpu.compute-memory-partition": "cpx_nps4"}
+    raw = node("n", MI300X, 64, labels=labels, taints=[f"amd-dcm=up:{effect}"])
+    found = decision(raw, catalog=load_catalog(), **spec)
+    assert found.verdict is Verdict.WAITING
+    assert summary.summary(found).endswith(f"once its nodes can be used: node n has taint amd-dcm=up:{effect}")
+    assert decision(raw, catalog=load_catalog(), gpuMemory="400G").verdict is Verdict.IMPOSSIBLE
+
+
 def test_more_than_a_whole_card_is_impossible_also_while_cards_are_divided() -> None:
     raw = node("n", A100, labels={"nvidia.com/mig.config.state": "pending"})
     assert decision(raw, catalog=load_catalog(), gpuMemory="100G").verdict is Verdict.IMPOSSIBLE

@@ -185,7 +185,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
            "nvidia.com/gpu-xid-error nvidia.com/gpu-nvlink-error nvidia.com/syslog-xid-error nvidia.com/gpu-error "
            "gpu.health/* nvlink.health/* nvswitch.health/* AggregatedNodeHealth", fault=True),
     *_rows("AMD", Where.TAINT, Effect.WAIT, "amd-gpu-unhealthy", fault=True),
-    *_rows("AMD", Where.TAINT, Effect.WAIT, "amd-dcm"),
+    *_rows("AMD", Where.TAINT, Effect.WAIT, "amd-dcm", vendor=Vendor.AMD, changes=Fact.PARTS),
 )  # fmt: skip
 """Every signal that is read, by its kind."""
 

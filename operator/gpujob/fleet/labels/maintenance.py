@@ -88,11 +88,16 @@ def as_of(node: Node, now: datetime) -> Node:
 
 def changing(node: Node, vendor: Vendor) -> dict[Fact, str]:
     """The facts of the vendor's devices that an agent is changing, with the signal: what the labels show of them ends with it."""
-    return {
+    found = {
         signal.changes: f"{key} is {one_line(value[:32])}"
         for signal, key, value in _labelled(node.labels, vendor)
         if signal.changes is not None and value.lower() not in STUCK
     }
+    for taint in node.taints:
+        signal = signal_of(Where.TAINT, taint.key)
+        if signal is not None and signal.changes is not None and signal.vendor is vendor:
+            found.setdefault(signal.changes, f"taint {taint}")
+    return found
 
 
 def is_passing(taint: Taint, tolerated: Tolerated = ()) -> bool:
