@@ -14,4 +14,10 @@ EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
         ">",
         ">=",
     ): "all free devices of the one node are reserved, so that no pod of a gang comes to its links",
+    (
+        "fleet/kubernetes/quantities.py",
+        "if isinstance(value, str) and len(value) <= USUAL_LENGTH:",
+        "<=",
+        "<",
+    ): "a text that is as long as usual is parsed to the same number, and only not remembered",
 }
