@@ -35,6 +35,7 @@ SAYS = {
     "kubectl gpujob top": r"^NAMESPACE +JOB .*\n(.*\n)*\S+ +first +Running +h100",
     "kubectl gpujob explain first": r"^Running +first: ",
     "kubectl gpujob plan": r"^Placed  hello-gpu",
+    "kubectl gpujob doctor --before-uninstall": r"^Warning +uninstall-running .*pods of \d+ GPUJobs go on to their end \(.*/first, ",
 }
 """What each prints, by the beginning of its command; those that write a file are read below."""
 
@@ -95,6 +96,9 @@ def test_every_command_does_what_its_page_says(shell: Shell) -> None:
             assert re.search(said, printed, re.MULTILINE), f"{command}: {printed}"
         else:
             name = command.rpartition("> ")[2]
-            text = (shell.folder / name).read_text()
-            # Nothing was spent yet, so that there is no such ConfigMap.
-            assert (name == "spending.yaml") == (list(yaml.safe_load_all(text)) == []), command
+            saved = list(yaml.safe_load_all((shell.folder / name).read_text()))
+            if name == "spending.yaml":
+                # There is no such ConfigMap before a job of a namespace with a budget has run in this cluster.
+                assert [each["metadata"]["name"] for each in saved] in ([], ["gpujob-spending"]), command
+            else:
+                assert saved, command

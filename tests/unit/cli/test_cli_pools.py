@@ -197,22 +197,22 @@ def created(minutes_ago: int, found: Object) -> Object:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "notes", "problem"),
+    ("aged", "notes", "problem"),
     [
         # A node of a minute ago, by the words of a plan.
-        ([created(1, node("h", H100, devices={}))], ["node h came at", "they are waited for until"], None),
-        ([created(1, node("h", H100, allocatable={"nvidia.com/gpu": "0"}))], ["node h came at"], None),
-        ([created(1, node("h", H100, devices={})), created(2, node("i", H100, devices={}))], ["node h came at"], None),
+        ([(1, node("h", H100, devices={}))], ["node h came at", "they are waited for until"], None),
+        ([(1, node("h", H100, allocatable={"nvidia.com/gpu": "0"}))], ["node h came at"], None),
+        ([(1, node("h", H100, devices={})), (2, node("i", H100, devices={}))], ["node h came at"], None),
         # One whose time is over, alone and beside a new one.
-        ([created(60, node("h", H100, devices={}))], ["no device plugin offers nvidia.com/gpu"], "NoDevicePlugin"),
-        ([created(60, node("h", H100, devices={})), created(1, node("i", H100, devices={}))],
+        ([(60, node("h", H100, devices={}))], ["no device plugin offers nvidia.com/gpu"], "NoDevicePlugin"),
+        ([(60, node("h", H100, devices={})), (1, node("i", H100, devices={}))],
          ["no device plugin offers nvidia.com/gpu"], "NoDevicePlugin"),
     ],
 )  # fmt: skip
 def test_a_new_node_without_devices_is_waited_for_as_in_a_plan(
-    gpujob: Command, nodes: list[Object], notes: list[str], problem: str | None
+    gpujob: Command, aged: list[tuple[int, Object]], notes: list[str], problem: str | None
 ) -> None:
-    stdin = yaml.safe_dump_all(nodes)
+    stdin = yaml.safe_dump_all([created(minutes, each) for minutes, each in aged])
     shown = gpujob("pools", "--cluster", "-", "-o", "wide", stdin=stdin).out
     assert all(note in " ".join(shown.split()) for note in notes), shown
     (pool,) = json.loads(gpujob("pools", "--cluster", "-", "-o", "json", stdin=stdin).out)

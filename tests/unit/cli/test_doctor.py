@@ -542,16 +542,16 @@ def test_before_an_uninstallation_jobs_are_named_with_what_becomes_of_them(live:
     said = {check: (level, message, remedy) for level, check, message, remedy in found}
     assert said["uninstall-running"] == (
         "Warning",
-        f"3 GPUJobs have pods, which go on to their end (other/b, team/a, team/c); {NO_RUN} at a deadline or a budget",
+        f"pods of 3 GPUJobs go on to their end (other/b, team/a, team/c); {NO_RUN} at a deadline or a budget",
         "to give their GPUs back first, patch each with spec.suspend: true and wait until it is Suspended",
     )
     assert said["uninstall-waiting"] == (
         "Warning",
-        "3 GPUJobs have not ended and have no pods (team/d, team/e, team/f); they get none until an operator is installed again",
+        "no pods come for 3 GPUJobs that have not ended (team/d, team/e, team/f) until an operator is installed again",
         "delete those that are not to run then",
     )
     assert said["uninstall-ttl"][1] == (
-        "1 GPUJobs have ttlSecondsAfterFinished (team/g), and stay until an operator is installed again"
+        "ttlSecondsAfterFinished of 1 GPUJob (team/g) does nothing until an operator is installed again"
     )
 
 
@@ -590,5 +590,5 @@ def test_an_uninstallation_can_be_asked_of_a_capture(doctor: Doctor) -> None:
     running = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", **job_in("Running", "a\nb", command=["x"])}
     found = doctor(node("a", H100), running, options=["--before-uninstall"])
     assert [(level, check, message.partition(";")[0]) for level, check, _, message, _ in found] == [
-        ("Warning", "uninstall-running", "1 GPUJobs have pods, which go on to their end (team/a\\nb)"),
+        ("Warning", "uninstall-running", "pods of 1 GPUJob go on to their end (team/a\\nb)"),
     ]

@@ -16,7 +16,7 @@ import pytest
 from tests import torch_tree
 from tests.unit.runner.running import PROGRAMS, free_port, run
 
-PATIENCE = 300.0
+PATIENCE = 900.0
 
 pytestmark = pytest.mark.skipif(bool(torch_tree.missing()), reason=torch_tree.missing() or "there")
 

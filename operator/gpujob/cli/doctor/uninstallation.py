@@ -7,6 +7,7 @@ from typing import Final
 
 from gpujob.cli.doctor.facts import Facts, Raw
 from gpujob.cli.doctor.finding import Found, error, fine, several, unknown, warning
+from gpujob.values.finding import counted
 from gpujob.values.untrusted import one_line, table
 from gpujob.values.vocabulary import State
 
@@ -48,7 +49,7 @@ def running(facts: Facts) -> Iterator[Found]:
         yield _unread(check)
     elif names:
         said = (
-            f"{len(names)} GPUJobs have pods, which go on to their end ({several(names, MOST_NAMED)}); until an operator is "
+            f"pods of {counted(len(names), 'GPUJob')} go on to their end ({several(names, MOST_NAMED)}); until an operator is "
             "installed again their statuses stay as they are, and nothing restarts them, counts their costs, or ends them at a "
             "deadline or a budget"
         )
@@ -69,8 +70,8 @@ def waiting(facts: Facts) -> Iterator[Found]:
         yield _unread(check)
     elif names:
         said = (
-            f"{len(names)} GPUJobs have not ended and have no pods ({several(names, MOST_NAMED)}); they get none until an "
-            "operator is installed again"
+            f"no pods come for {counted(len(names), 'GPUJob')} that have not ended ({several(names, MOST_NAMED)}) until "
+            "an operator is installed again"
         )
         yield warning(check, said, "delete those that are not to run then")
     else:
@@ -85,7 +86,10 @@ def leaving(facts: Facts) -> Iterator[Found]:
         return
     names = sorted(_full_name(job) for job in jobs if "ttlSecondsAfterFinished" in table(job, "spec"))
     if names:
-        said = f"{len(names)} GPUJobs have ttlSecondsAfterFinished ({several(names)}), and stay until an operator is installed again"
+        said = (
+            f"ttlSecondsAfterFinished of {counted(len(names), 'GPUJob')} ({several(names)}) does nothing until an operator is "
+            "installed again"
+        )
         yield warning(check, said, "delete those that have ended")
 
 
