@@ -49,7 +49,7 @@ def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog,
     whole = _at_worst(whole, alone)
     types = {name: pool.capacity_type for name, pool in alone.items()}
     labels = {name: found[0].node.labels for name, found in on.items()}
-    parts: dict[str, Pool] = {}
+    parts, worst = dict[str, Pool](), met(levels.values())
     smaller = (names for names in sets_of(levels, types, driver_steps(catalog)) if len(names) < len(on))
     for names in smaller:
         part = _at_worst(
@@ -57,7 +57,7 @@ def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog,
         )
         others = (name for name in on if name not in names and OF_KARPENTER not in labels[name])
         refused = [labels[name] for name, kind in types.items() if kind not in part.all_capacity_types]
-        own, worst = met(levels[name] for name in names), met(levels.values())
+        own = met(levels[name] for name in names)
         name = f"{whole.name}/{_words(own, part, worst, whole)}"
         terms = terms_between([labels[name] for name in names], refused)
         differs = own._replace(cheap=worst.cheap) != worst or (refused and not terms) or whole.price is None

@@ -95,7 +95,8 @@ def _levels(found: Collection[Level], steps: Sequence[Release]) -> list[Level]:
     ordered = [*sorted(own & levels, reverse=True), *sorted(levels - own, reverse=True)]
     if len(ordered) > MOST_PARTS:
         ordered = _by_fact(own)
-    return [level for level in ordered if level != met(found)]
+    worst = met(found)
+    return [level for level in ordered if level != worst]
 
 
 def _closed(own: Collection[Level]) -> set[Level]:
