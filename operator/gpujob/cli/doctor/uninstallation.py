@@ -43,39 +43,30 @@ def kept(facts: Facts) -> Iterator[Found]:
 
 def running(facts: Facts) -> Iterator[Found]:
     """The jobs whose pods go on without an operator."""
-    check = "uninstall-running"
-    names = _names(facts, WITH_PODS)
-    if names is None:
-        yield _unread(check)
-    elif names:
-        said = (
-            f"pods of {counted(len(names), 'GPUJob')} go on to their end ({several(names, MOST_NAMED)}); until an operator is "
-            "installed again their statuses stay as they are, and nothing restarts them, counts their costs, or ends them at a "
-            "deadline or a budget"
-        )
-        yield warning(
-            check,
-            said,
-            "to give their GPUs back first, patch each with spec.suspend: true and wait until it is Suspended",
-        )
-    else:
-        yield fine(check, "no GPUJob has pods")
+    sentence = (
+        "pods of {} go on to their end ({}); until an operator is installed again their statuses stay as they are, and nothing "
+        "restarts them, counts their costs, or ends them at a deadline or a budget"
+    )
+    remedy = "to give their GPUs back first, patch each with spec.suspend: true and wait until it is Suspended"
+    yield _jobs_in(facts, "uninstall-running", WITH_PODS, (sentence, remedy), "no GPUJob has pods")
 
 
 def waiting(facts: Facts) -> Iterator[Found]:
     """The jobs that wait and get no pods without an operator."""
-    check = "uninstall-waiting"
-    names = _names(facts, WITHOUT_PODS)
+    sentence = "no pods come for {} that have not ended ({}) until an operator is installed again"
+    said = (sentence, "delete those that are not to run then")
+    yield _jobs_in(facts, "uninstall-waiting", WITHOUT_PODS, said, "no GPUJob waits")
+
+
+def _jobs_in(facts: Facts, check: str, states: tuple[str, ...], said: tuple[str, str], without: str) -> Found:
+    """The finding about the jobs in some states: a sentence with their number and names, and a remedy; or that there are none."""
+    names = _names(facts, states)
     if names is None:
-        yield _unread(check)
-    elif names:
-        said = (
-            f"no pods come for {counted(len(names), 'GPUJob')} that have not ended ({several(names, MOST_NAMED)}) until "
-            "an operator is installed again"
-        )
-        yield warning(check, said, "delete those that are not to run then")
-    else:
-        yield fine(check, "no GPUJob waits")
+        return _unread(check)
+    if not names:
+        return fine(check, without)
+    sentence, remedy = said
+    return warning(check, sentence.format(counted(len(names), "GPUJob"), several(names, MOST_NAMED)), remedy)
 
 
 def leaving(facts: Facts) -> Iterator[Found]:
