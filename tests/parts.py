@@ -1,11 +1,13 @@
 """`python -m tests.parts`: the whole suite as pytest processes side by side; `make test` runs it.
 
-Beside them the properties are tried on random examples for a minute (tests/search.py), with a seed that is printed. Before them the
-fault plans of a seed are played in virtual time (tests/simulation), and as many random orders of gangs as 45 seconds of CPU allow: they
-use every core and wait for nothing, so they take a minute and a half alone and would take five beside the others.
+First the fault plans of a seed are played in virtual time (tests/simulation), and as many random orders of gangs as 45 seconds of CPU
+allow: they use every core and wait for nothing. Then two kinds of parts run side by side:
 
-End-to-end tests wait for a control plane most of the time, so several processes of them run, each with a cluster of its own, and other
-tests run meanwhile. tests/balance.py shares their files out by the seconds they took, so any of these files may run in any process.
+- End-to-end tests and programs that hang or save wait most of the time, and a cluster of theirs must answer in time. A few of them run
+  at once, each with a cluster of its own. tests/balance.py shares their files out by the seconds they took.
+- Tests that compute, and at last a minute of properties on random examples (tests/search.py), take in the background what the others
+  leave of the cores.
+
 Every file of tests belongs to exactly one part. The output ends with what failed, each part's summary and their sum.
 """
 
@@ -20,7 +22,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from tests.balance import REPORTS, ROOT, measured, shares
@@ -31,17 +35,28 @@ BY_FILE = ("--dist=loadfile", "--no-loadscope-reorder")
 """Whole files go to the processes, in the order in which tests/conftest.py puts them: the longest first."""
 
 
+AT_ONCE = max(2, (os.cpu_count() or 1) * 3 // 2)
+"""How many parts in the foreground run at once: a cluster with its tests uses about 0.4 of a core."""
+BACKGROUND_NICE = 15
+
+
+class When(Enum):
+    """When a part runs."""
+
+    AHEAD = "before all others, alone"
+    FOREGROUND = "as soon as one of the places is free"
+    BACKGROUND = "one after another, beside those in the foreground and behind them where both want a core"
+
+
 @dataclass(frozen=True)
 class Part:
-    """One pytest process: its name, its arguments, and its niceness."""
+    """One pytest process: its name, its arguments, and when it runs."""
 
     name: str
     arguments: tuple[str, ...]
-    nice: int = 0
+    when: When = When.FOREGROUND
     module: str = "pytest"
     """The module that runs; it takes arguments of pytest."""
-    ahead: bool = False
-    """Whether the parts after it begin when it has ended."""
 
 
 def shared(name: str, count: int, files: Iterable[Path]) -> list[Part]:
@@ -54,17 +69,15 @@ REAL_NODES = sorted((ROOT / "tests/e2e/node").rglob("test_*.py"))
 PRETENDED_NODES = sorted({*(ROOT / "tests/e2e").rglob("test_*.py")} - {*REAL_NODES})
 
 PARTS = (
-    Part("plans", (), module="tests.simulation", ahead=True),
-    Part("gangs", ("--cpu-seconds=45",), module="tests.simulation", ahead=True),
+    Part("plans", (), When.AHEAD, module="tests.simulation"),
+    Part("gangs", ("--cpu-seconds=45",), When.AHEAD, module="tests.simulation"),
     *shared("nodes", 2, REAL_NODES),
-    *shared("kwok", 2, PRETENDED_NODES),
     Part("contract", ("tests/contract", "-m", "e2e")),
-    # Programs that hang, save or go on for as long as their reporter needs to see it.
-    Part("runner", ("tests/unit/runner",), nice=5),
-    # It computes, and the others wait for replies: they come first where both want a core. What the tests of a file share, such as
-    # a program that is packed once, is made in one process.
-    Part("core", ("tests", *WITHOUT, "-m", "not e2e", "--numprocesses=auto", *BY_FILE), nice=5),
-    Part("search", ("--seconds=60",), nice=5, module="tests.search"),
+    *shared("kwok", 3, PRETENDED_NODES),
+    Part("runner", ("tests/unit/runner",)),
+    # What the tests of a file share, such as a program that is packed once, is made in one process.
+    Part("core", ("tests", *WITHOUT, "-m", "not e2e", "--numprocesses=auto", *BY_FILE), When.BACKGROUND),
+    Part("search", ("--seconds=60",), When.BACKGROUND, module="tests.search"),
 )
 
 
@@ -109,65 +122,85 @@ def summary(outcomes: Iterable[Outcome], seconds: float) -> list[str]:
     ]
 
 
-def run(parts: Sequence[Part], more: Sequence[str] = (), *, together: bool = True) -> list[Outcome]:
-    """Runs the parts with further arguments of pytest and prints their lines as they come; SIGTERM interrupts all of them."""
-    printing = threading.Lock()
-    processes: list[subprocess.Popen[str]] = []
+class Running:
+    """The processes of the parts, their lines as they come, and their end when SIGTERM or Ctrl-C asks for it."""
 
-    def interrupt(*_: object) -> None:
-        for process in processes:
+    def __init__(self, more: Sequence[str]) -> None:
+        self.more = more
+        self.stopped = False
+        self.processes: list[subprocess.Popen[str]] = []
+        self.lock = threading.Lock()
+
+    def stop(self, *_: object) -> None:
+        """Starts no part any more and interrupts those that run: each ends its own cluster."""
+        self.stopped = True
+        for process in self.processes:
             process.send_signal(signal.SIGINT)
 
-    def start(part: Part) -> tuple[Outcome, threading.Thread]:
+    def run(self, part: Part) -> Outcome:
+        """What came of one part."""
+        with self.lock:
+            process = None if self.stopped else self.started(part)
+        outcome = Outcome(part.name, [] if process else ["not started"], None if process else -signal.SIGINT)
+        if process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                outcome.lines.append(line.rstrip("\n"))
+                with self.lock:
+                    print(f"{part.name:8} | {line}", end="", flush=True)
+            outcome.status = process.wait()
+        return outcome
+
+    def started(self, part: Part) -> subprocess.Popen[str]:
+        """The process of a part, in a session of its own."""
         kept = ("-o", f"cache_dir=.pytest_cache/{part.name}", f"--junitxml={REPORTS / part.name}.xml")
-        command = [sys.executable, "-m", part.module, *part.arguments, SLOWEST, *kept, *more]
+        command = [sys.executable, "-m", part.module, *part.arguments, SLOWEST, *kept, *self.more]
         # Python writes what it compiled: of the 1.8 s of CPU of an operator's start 0.45 would be compiling, hundreds of times.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         environment["COLUMNS"] = "160"
         process = subprocess.Popen(
-            ["nice", "-n", str(part.nice), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", env=environment,
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment,
+            start_new_session=True,
         )  # fmt: skip
-        processes.append(process)
-        outcome = Outcome(part.name)
-        reader = threading.Thread(target=follow, args=(process, outcome))
-        reader.start()
-        return outcome, reader
+        self.processes.append(process)
+        if self.stopped:
+            process.send_signal(signal.SIGINT)
+        if part.when is When.BACKGROUND:
+            behind(process.pid, BACKGROUND_NICE)
+        return process
 
-    def follow(process: subprocess.Popen[str], outcome: Outcome) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            outcome.lines.append(line.rstrip("\n"))
-            with printing:
-                print(f"{outcome.name:8} | {line}", end="", flush=True)
-        outcome.status = process.wait()
 
-    before = signal.signal(signal.SIGTERM, interrupt)
-    # A terminal sends Ctrl-C to all processes; each part ends its own cluster, and this one waits for that.
-    ctrl_c = signal.signal(signal.SIGINT, lambda *_: None)
+def behind(pid: int, nice: int) -> None:
+    """Lets a process and those that it will start come after the others where they want the same core."""
+    os.setpriority(os.PRIO_PROCESS, pid, nice)
+    # Linux shares a core between sessions first (sched(7), the autogroup feature): niceness alone counts within a session only.
+    group = Path(f"/proc/{pid}/autogroup")
+    if group.exists():
+        group.write_text(str(nice))
+
+
+def run(parts: Sequence[Part], more: Sequence[str] = (), *, at_once: int = AT_ONCE) -> list[Outcome]:
+    """Runs the parts with further arguments of pytest and prints their lines as they come; SIGTERM and Ctrl-C end all of them."""
+    running = Running(more)
+    before = {number: signal.signal(number, running.stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        outcomes = []
-        readers = []
-        for part in parts:
-            outcome, reader = start(part)
-            outcomes.append(outcome)
-            readers.append(reader)
-            if part.ahead or not together:
-                reader.join()
-        for reader in readers:
-            reader.join()
-        return outcomes
+        with ThreadPoolExecutor(at_once) as foreground, ThreadPoolExecutor(1) as background:
+            outcomes = [running.run(part) for part in parts if part.when is When.AHEAD]
+            rest = [part for part in parts if part.when is not When.AHEAD]
+            places = {When.FOREGROUND: foreground, When.BACKGROUND: background}
+            futures = [places[part.when].submit(running.run, part) for part in rest]
+            return outcomes + [future.result() for future in futures]
     finally:
-        signal.signal(signal.SIGTERM, before)
-        signal.signal(signal.SIGINT, ctrl_c)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def main(more: Sequence[str]) -> int:
     """The exit status: 0 where every part is green."""
     # A cluster that the user names is one for all parts.
-    together = not (os.environ.get("CLUSTER") or os.environ.get("CLUSTER_DIR"))
+    at_once = 1 if os.environ.get("CLUSTER") or os.environ.get("CLUSTER_DIR") else AT_ONCE
     began = time.monotonic()
-    outcomes = run(PARTS, more, together=together)
+    outcomes = run(PARTS, more, at_once=at_once)
     print("\n".join(summary(outcomes, time.monotonic() - began)))
     return int(any(outcome.status != 0 for outcome in outcomes))
 

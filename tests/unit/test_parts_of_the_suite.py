@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -14,7 +18,7 @@ import pytest
 
 from tests.balance import measured, read, shares
 from tests.conftest import pytest_collection_modifyitems
-from tests.parts import PARTS, Outcome, Part, run, summary
+from tests.parts import BACKGROUND_NICE, PARTS, Outcome, Part, When, run, summary
 
 REPOSITORY = Path(__file__).parent.parent.parent
 
@@ -45,14 +49,68 @@ def test_what_python_compiles_is_kept_for_the_next_process(tmp_path: Path, monke
     assert list(tmp_path.glob("__pycache__/module_of_the_test*.pyc"))
 
 
-@pytest.mark.parametrize("ahead", [True, False])
-def test_the_others_wait_for_a_part_that_is_ahead(tmp_path: Path, ahead: bool) -> None:
+@pytest.mark.parametrize("when", list(When))
+def test_the_others_wait_for_a_part_that_is_ahead(tmp_path: Path, when: When) -> None:
     done = tmp_path / "done"
     # Three seconds, in which the other one comes and finds nothing where it does not wait.
     first = f"import pathlib, time\ndef test_it(): time.sleep(3); pathlib.Path({str(done)!r}).touch()\n"
     second = f"import pathlib\ndef test_it(): assert pathlib.Path({str(done)!r}).exists()\n"
-    parts = [replace(part("first", tmp_path, first), ahead=ahead), part("second", tmp_path, second)]
-    assert [outcome.status for outcome in run(parts)] == [0, 0 if ahead else 1]
+    parts = [replace(part("first", tmp_path, first), when=when), part("second", tmp_path, second)]
+    assert [outcome.status for outcome in run(parts, at_once=2)] == [0, 0 if when is When.AHEAD else 1]
+
+
+def test_no_more_parts_run_at_once_than_there_are_places(tmp_path: Path) -> None:
+    text = """
+        import pathlib, time
+        def test_it():
+            mine = pathlib.Path(__file__).with_suffix(".runs")
+            mine.touch()
+            time.sleep(1)
+            assert len(list(mine.parent.glob("*.runs"))) <= 2
+            mine.unlink()
+    """
+    parts = [part(name, tmp_path, dedent(text)) for name in ("one", "two", "three", "four", "five")]
+    assert [outcome.status for outcome in run(parts, at_once=2)] == [0] * 5
+
+
+def test_a_part_in_the_background_comes_behind_the_others(tmp_path: Path) -> None:
+    text = """
+        import os, pathlib
+        GROUP = pathlib.Path("/proc/self/autogroup")
+        def test_it():
+            assert os.nice(0) == {nice}
+            assert not GROUP.exists() or GROUP.read_text().split()[-1] == "{group}"
+    """
+    back = part("back", tmp_path, dedent(text).format(nice=BACKGROUND_NICE, group=BACKGROUND_NICE))
+    front = part("front", tmp_path, dedent(text).format(nice=os.nice(0), group=0))
+    assert [outcome.status for outcome in run([replace(back, when=When.BACKGROUND), front])] == [0, 0]
+
+
+def test_a_signal_ends_the_parts_that_run_and_starts_no_other(tmp_path: Path) -> None:
+    text = """
+        import pathlib, time, pytest
+        @pytest.fixture
+        def cluster():
+            pathlib.Path(__file__).with_suffix(".began").touch()
+            yield
+            pathlib.Path(__file__).with_suffix(".ended").touch()
+        def test_it(cluster): time.sleep(600)
+    """
+    one, two = (part(name, tmp_path, dedent(text)) for name in ("one", "two"))
+    program = (
+        f"from tests.parts import Part, run\nprint([each.status for each in run([{one!r}, {two!r}], at_once=1)])\n"
+    )
+    program = program.replace(repr(one.when), "Part('', ()).when")
+    process = subprocess.Popen(
+        [sys.executable, "-c", dedent(program)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / "test_one.began").exists():
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate()
+    assert output.splitlines()[-1] == f"[2, {-signal.SIGINT}]"
+    assert sorted(path.name for path in tmp_path.glob("*ed")) == ["test_one.ended"]
 
 
 def test_a_part_that_dies_fails_with_its_last_words(tmp_path: Path) -> None:
