@@ -15,7 +15,7 @@ from itertools import chain, count
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.versions import release
 from gpujob.fleet.assembly.admin_pool import claimed_pool
-from gpujob.fleet.assembly.levels import ANY, Level, driver_steps, first_of_each_type, met, sets_of
+from gpujob.fleet.assembly.levels import ANY, UNKNOWN, Level, driver_steps, first_of_each_type, met, sets_of
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import AdminPool
@@ -97,7 +97,7 @@ def _level(alone: Pool, whole: Pool) -> Level:
     price = alone.price or (whole.price if down else None)
     return Level(
         ANY if down else release(alone.driver),
-        1 << 62 if down else alone.memory or 0,
+        UNKNOWN if down else alone.memory or 0,
         (price is not None, -price.per_gpu_hour if price else 0),
     )
 

@@ -28,22 +28,24 @@ from gpujob.values.vocabulary import CapacityType, DeviceMode, Reason, Vendor
 
 def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
     """A pool from an admin's GPUPool; what it leaves open comes from its nodes, with the worst value of each."""
-    admin, beyond = within_machine(with_machine(admin, groups, catalog), groups, catalog)
-    facts, problem = _common_facts(admin, groups, catalog)
-    request, unasked = _request(admin, groups)
-    problem = problem_of(admin) if admin.unreadable else problem or unasked or _uneven(admin, groups)
+    # Nodes whose cards are being divided say nothing of the others.
+    told = [group for group in groups if not group.pending] or groups
+    admin, beyond = within_machine(with_machine(admin, groups, catalog), told, catalog)
+    facts, problem = _common_facts(admin, told, catalog)
+    request, unasked = _request(admin, told)
+    problem = problem_of(admin) if admin.unreadable else problem or unasked or _uneven(admin, told)
     origins = [group.origin for group in groups] or origins_of_new(admin)
     capacity = admin.capacity_type or _capacity_type(origins)
-    added = gpus_of_new(admin, (group.total or group.healthy for group in groups))
+    added = gpus_of_new(admin, (group.total or group.healthy for group in told))
     coming = pricing.Coming(added, origins[0]) if added else None
     price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming, facts.share)
-    nodes = pool_nodes(groups, usage, admin.fabric, admin.tolerated)
+    nodes = pool_nodes(groups, usage, admin.fabric, admin.tolerated, pending=told is groups)
     growth = growth_of(admin, nodes)
     return Pool(
         name=admin.name,
         discovered=False,
         vendor=facts.vendor,
-        resource=admin.resource or (groups[0].resource if groups else facts.vendor.resource),
+        resource=admin.resource or (told[0].resource if told else facts.vendor.resource),
         accelerator=facts.accelerator,
         memory=admin.memory or facts.memory,
         driver=facts.driver,
@@ -70,11 +72,11 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         selector=admin.terms,
         growth=growth,
         request=request,
-        also_counted_as=also_counted_as(groups[0]) if groups else (),
+        also_counted_as=also_counted_as(told[0]) if told else (),
         host_devices=admin.device_mode is DeviceMode.HOST_DEVICES,
         fabric=admin.fabric,
         namespaces=admin.namespaces,
-        vendor_assumed=_is_assumed(admin, groups, facts, catalog),
+        vendor_assumed=_is_assumed(admin, told, facts, catalog),
         node_pool="" if growth else next(filter(None, (node_pool_of(group.node.labels) for group in groups)), ""),
     )
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.versions import Release, release
-from gpujob.fleet.assembly.levels import RANKS, Level, driver_steps, first_of_each_type, sets_of
+from gpujob.fleet.assembly.levels import ANY, RANKS, UNKNOWN, Level, driver_steps, first_of_each_type, sets_of
 from gpujob.fleet.pools.naming import SHORTEST, plain_name
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
@@ -35,10 +35,16 @@ def joined_pools(
     """The pools of several of these, by name. Those of `kept` whose parts have the same facts get the new state of their nodes."""
     pools = sorted(pools, key=attrgetter("name"))
     families: dict[object, list[Pool]] = defaultdict(list)
+    pending: dict[object, list[Pool]] = defaultdict(list)
     for pool in pools:
-        if pool.discovered and pool.problem is None and pool.accelerator is not None and pool.nodes:
-            families[_equal(pool)].append(pool)
-    unlike = [family for family in families.values() if len(family) > 1]
+        if pool.discovered and pool.accelerator is not None and pool.nodes:
+            if pool.pending:
+                pending[_kin(pool)].append(pool)
+            elif pool.problem is None or pool.problem.reason is Reason.NO_DEVICE_PLUGIN:
+                families[_equal(pool)].append(pool)
+    for family in families.values():
+        family += pending.get(_kin(family[0]), ())
+    unlike = [family for family in (*families.values(), *pending.values()) if len(family) > 1]
     if not unlike:
         return {}
     meanings: dict[str, set[str]] = defaultdict(set)
@@ -48,6 +54,8 @@ def joined_pools(
     found: dict[str, Joined] = {}
     for family in unlike:
         for parts in _sets(family, driver_steps(catalog)):
+            if all(pool.pending for pool in parts) and not family[0].pending:
+                continue  # They are a family of their own.
             name = _name(parts, meanings, {pool.name for pool in pools} | found.keys())
             before = kept.get(name) if kept else None
             found[name] = _after(before, parts) if before and _alike(before[0], parts) else (parts, _of(parts, name))
@@ -60,6 +68,18 @@ def _equal(pool: Pool) -> object:
     if kept is None:
         kept = pool.answers[_equal] = (None, _common(pool))
     return kept[1]
+
+
+def _kin(pool: Pool) -> object:
+    """What nodes must have in common of which some have unknown devices: these may become like those of any of the others."""
+    return (pool.vendor, pool.accelerator, pool.host_architecture, pool.region, pool.handler)
+
+
+def _told(parts: Sequence[Pool]) -> Sequence[Pool]:
+    """The pools that say what the devices are: those without a problem, if there are any, then those that wait for nothing but their
+    nodes.
+    """
+    return [pool for pool in parts if pool.problem is None] or [pool for pool in parts if pool.pending] or parts
 
 
 def _common(pool: Pool) -> tuple[object, ...]:
@@ -77,6 +97,8 @@ def _sets(family: Sequence[Pool], steps: Sequence[Release]) -> Iterator[tuple[Po
 
 def _level(pool: Pool) -> Level:
     price = (pool.price is not None, -pool.price.per_gpu_hour if pool.price else 0)
+    if pool.problem is not None:
+        return Level(release(pool.driver) or ANY, UNKNOWN, price)
     return Level(release(pool.driver), pool.memory or 0, price)
 
 
@@ -88,7 +110,8 @@ def _name(parts: Sequence[Pool], meanings: Mapping[str, Collection[str]], taken:
     exact = next((word for word in ordered if meanings[word] == names and word not in taken), None)
     if exact is not None:
         return exact
-    stem = ordered[0] if ordered else plain_name(parts[0].accelerator_id, str(parts[0].portion), "", "")
+    first = _told(parts)[0]
+    stem = ordered[0] if ordered else plain_name(first.accelerator_id, str(first.portion), "", "")
     digest = hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
     hashed = (f"{stem}-{digest[:end]}" for end in range(SHORTEST, len(digest) + 1))
     return next(name for name in hashed if name not in taken)
@@ -96,16 +119,18 @@ def _name(parts: Sequence[Pool], meanings: Mapping[str, Collection[str]], taken:
 
 def _of(parts: Sequence[Pool], name: str) -> Pool:
     """The pool of the nodes of these, with the worst of each fact."""
-    memories = [pool.memory for pool in parts if pool.memory is not None]
-    drivers = [pool.driver for pool in parts if pool.driver]
+    told = _told(parts)
+    memories = [pool.memory for pool in told if pool.memory is not None]
+    drivers = [pool.driver for pool in told if pool.driver]
     prices = [pool.price for pool in parts if pool.price is not None]
     types = {pool.instance_type for pool in parts}
+    names = [word for pool in told for word in (pool.name, *pool.also)]
     return replace(
-        parts[0],
+        told[0],
         name=name,
         also=(),
-        joins=tuple((pool.name, *pool.also) for pool in parts),
-        memory=min(memories) if len(memories) == len(parts) else None,
+        joins=tuple((pool.name, *pool.also, *(names if pool.pending else ())) for pool in parts),
+        memory=min(memories) if len(memories) == len(told) else None,
         driver=min(drivers, key=release, default=None),
         capacity_type=min((pool.capacity_type for pool in parts), key=RANKS.index),
         capacity_nodes=first_of_each_type((pool.capacity_type, node.name) for pool in parts for node in pool.nodes),
@@ -113,7 +138,7 @@ def _of(parts: Sequence[Pool], name: str) -> Pool:
         instance_type=types.pop() if len(types) == 1 else "",
         nodes=_nodes(parts),
         node_pool=next(filter(None, (pool.node_pool for pool in parts)), ""),
-        doubts=(*distinct(doubt for pool in parts for doubt in pool.doubts), *_lacks(parts), _differ(parts)),
+        doubts=(*distinct(doubt for pool in told for doubt in pool.doubts), *_lacks(told), *_differ(told)),
     )
 
 
@@ -124,8 +149,14 @@ def _lacks(parts: Sequence[Pool]) -> Iterator[Finding]:
         yield Finding(Reason.DRIVER_UNKNOWN, "no label has the driver of {}", (listed(unknown),))
 
 
-def _nodes(parts: Iterable[Pool]) -> tuple[PoolNode, ...]:
-    return tuple(sorted((node for pool in parts for node in pool.nodes), key=attrgetter("name")))
+def _nodes(parts: Sequence[Pool]) -> tuple[PoolNode, ...]:
+    """The nodes of these, each once: one whose cards are being divided may be in several."""
+    told = _told(parts)[0]
+    nodes: dict[str, PoolNode] = {}
+    for pool in sorted(parts, key=lambda pool: pool.total, reverse=True):
+        for node in pool.nodes:
+            nodes.setdefault(node.name, node if told.pending or not pool.pending else node.unnumbered)
+    return tuple(nodes[name] for name in sorted(nodes))
 
 
 _WORSE: Final[Mapping[str, Callable[[Pool], object]]] = {
@@ -137,12 +168,14 @@ _WORSE: Final[Mapping[str, Callable[[Pool], object]]] = {
 """Facts of which that of the worst node counts for a gang."""
 
 
-def _differ(parts: Sequence[Pool]) -> Finding:
+def _differ(parts: Sequence[Pool]) -> Iterator[Finding]:
+    if len(parts) < 2:
+        return
     worse = [word for word, fact in _WORSE.items() if len({fact(pool) for pool in parts}) > 1]
     types = ["instance type"] * (len({pool.instance_type for pool in parts}) > 1)
     sentence = "its nodes are those of {}, which differ in {}" + ("; the worst counts for all" if worse else "")
     names = listed([pool.name for pool in parts])
-    return Finding(Reason.NODES_DIFFER, sentence, (names, listed([*worse, *types] or ["taints"])))
+    yield Finding(Reason.NODES_DIFFER, sentence, (names, listed([*worse, *types] or ["taints"])))
 
 
 def _alike(before: Sequence[Pool], parts: Sequence[Pool]) -> bool:

@@ -27,6 +27,10 @@ ANY: Final[Release] = (1 << 31,)
 """Above each driver: that of a node whose device plugin is down is not known, and no reason against the others."""
 
 
+UNKNOWN: Final = 1 << 62
+"""Above each memory: that of a node whose devices are not known, likewise."""
+
+
 class Level(NamedTuple):
     """The facts of nodes that filters and scores read, more is better in each."""
 

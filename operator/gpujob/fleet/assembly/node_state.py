@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup
@@ -16,9 +17,16 @@ from gpujob.values.vocabulary import Reason
 
 
 def pool_nodes(
-    groups: Iterable[DeviceGroup], usage: Usage, fabric: Fabric | None = None, tolerated: Tolerated = ()
+    groups: Iterable[DeviceGroup],
+    usage: Usage,
+    fabric: Fabric | None = None,
+    tolerated: Tolerated = (),
+    *,
+    pending: bool = True,
 ) -> tuple[PoolNode, ...]:
-    nodes = (_pool_node(group, usage, fabric, tolerated) for group in groups)
+    """The nodes of a pool; `pending`: whether the pool's devices are those of nodes that tell them only once they can be used."""
+    found = ((group, _pool_node(group, usage, fabric, tolerated)) for group in groups)
+    nodes = (node.unnumbered if group.pending and not pending else node for group, node in found)
     return tuple(sorted(nodes, key=lambda node: node.name))
 
 
@@ -71,6 +79,8 @@ def _unready(group: DeviceGroup, tolerated: Tolerated) -> Finding | None:
     if group.healthy == 0 and group.taint:
         sentence = "the devices of node {} have the device taint {} (ResourceSlice or DeviceTaintRule)"
         return Finding(Reason.DEVICE_TAINTED, sentence, (node.name, group.taint))
+    if group.lacks_plugin and group.facts.problem is not None:
+        return replace(group.facts.problem, reason=Reason.NO_ALLOCATABLE)
     if group.healthy == 0:
         of = f" of {group.total}" if group.total else ""
         return Finding(Reason.NO_ALLOCATABLE, "node {} shows 0{} devices as allocatable", (node.name, of))

@@ -73,6 +73,11 @@ class DeviceGroup:
         return self.facts.lacks_plugin
 
     @property
+    def pending(self) -> bool:
+        """Whether an agent is dividing the cards, so that only a usable node tells what devices it has."""
+        return self.facts.problem is not None and self.facts.problem.reason is Reason.NOT_READY
+
+    @property
     def plugged(self) -> bool:
         """Whether a device plugin offers them."""
         return self.resource in self.node.capacity or self.resource in self.node.devices

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpujob.fleet.gpupools.fabric import Fabric
-from gpujob.fleet.kubernetes.objects import Labels, Node, Selector, Taint
+from gpujob.fleet.kubernetes.objects import Labels, Node, Selector, Taint, vendor_of
 from gpujob.values.quantity import parse_bytes, parse_dollars, parse_millicores
 from gpujob.values.vocabulary import CapacityType, DeviceMode
 
@@ -152,13 +152,26 @@ class Claims:
         oldest = next((pool for pool in self._pools if selects(pool.selector, node.labels)), None)
         return oldest if oldest is not None and oldest.device_mode is DeviceMode.HOST_DEVICES else None
 
-    def claim(self, node: Node, resource: str) -> AdminPool | None:
-        """The pool of a node's devices of this resource, None if no admin's pool selects them."""
-        own = [pool for pool in self._pools if pool.resource in (None, resource)]
+    def claim(self, node: Node, resource: str, *, pending: bool = False) -> AdminPool | None:
+        """The pool of a node's devices of this resource, None if no admin's pool selects them. `pending`: they are being divided and
+        may get the name of any resource of their vendor.
+        """
+        own = [
+            pool
+            for pool in self._pools
+            if pool.resource in (None, resource) or (pending and _may_become(node, resource, pool.resource))
+        ]
         matching = [pool for pool in own if selects(pool.selector, node.labels)]
         for loser in matching[1:]:
             self.overlaps.setdefault(loser.name, (matching[0].name, node.name))
         return matching[0] if matching else None
+
+
+def _may_become(node: Node, resource: str, wanted: str | None) -> bool:
+    """Whether a node's devices of this resource are the first of those that may become the wanted one, which it does not offer."""
+    offered = {*node.capacity, *node.devices}
+    alike = [each for each in offered if vendor_of(each) is vendor_of(wanted or "")]
+    return wanted not in offered and resource == min(alike, default=None)
 
 
 def selects(selector: NodeSelector, labels: Labels) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpujob.fleet.devices.shared_cards import Silicon
 from gpujob.fleet.kubernetes.image_volumes import UNTOLD, ImageMounts
@@ -48,6 +48,11 @@ class PoolNode:
     """The label that the RuntimeClass of the pool's pods requires and the node lacks."""
     silicon: Silicon | None = None
     """The cards, if other resources of the node offer the same."""
+
+    @property
+    def unnumbered(self) -> PoolNode:
+        """The node of a pool of known devices while its own are not known: how many of them it will have is unknown."""
+        return replace(self, total=None, healthy=0, free=0)
 
     @property
     def started_for_one(self) -> bool:

@@ -23,7 +23,7 @@ from gpujob.fleet.pools.free_nodes import Stock
 from gpujob.fleet.pools.node import Growth, PoolNode
 from gpujob.fleet.pools.pricing import PoolPrice
 from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import CapacityType, DeviceKind, Vendor
+from gpujob.values.vocabulary import CapacityType, DeviceKind, Reason, Vendor
 
 NodeSizes = tuple[tuple[int, int], ...]
 """The devices of nodes, the most first, each with the number of nodes that have at least as many."""
@@ -117,6 +117,11 @@ class Pool:
         """The kind of its devices: whole, partitions, shared or integrated."""
         return self.portion.kind
 
+    @property
+    def pending(self) -> bool:
+        """Whether its devices are known only once its nodes can be used (see `DeviceGroup.pending`)."""
+        return self.problem is not None and self.problem.reason is Reason.NOT_READY
+
     @cached_property
     def device(self) -> str:
         """The accelerator and its partition for messages: MI300X cpx_nps4."""
@@ -183,10 +188,12 @@ class Pool:
         for usable in (True, False):
             for node, number in self._counted():
                 if not usable or self._is_usable(node):
-                    # A node without devices and without a known number of them counts as one of one GPU.
-                    counts[node.total or node.healthy or 1] += number
+                    counts[node.total or node.healthy or (1 if node.total == 0 else 0)] += number
             if counts:
                 break
+        if unknown := counts.pop(0, 0):
+            # A node with an unknown number of devices counts as one like the largest, alone as one of one GPU.
+            counts[max(counts, default=1)] += unknown
         found, sofar = [], 0
         for size in sorted(counts, reverse=True):
             sofar += counts[size]

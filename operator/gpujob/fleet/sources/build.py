@@ -61,7 +61,7 @@ def read_fleet(
         if hosting := claims.hosting(node):
             groups = hosted_groups(node, groups, hosting, catalog)
         for group in groups:
-            admin = claims.claim(node, group.resource)
+            admin = claims.claim(node, group.resource, pending=group.pending)
             if admin is None:
                 discovered[identity_of(group)].append(group)
             else:

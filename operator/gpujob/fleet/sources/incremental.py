@@ -164,7 +164,7 @@ class FleetIndex:
         self._claims.overlaps = {}
         homes: dict[Home, None] = {}
         for group in groups:
-            admin = self._claims.claim(node, group.resource)
+            admin = self._claims.claim(node, group.resource, pending=group.pending)
             home = identity_of(group) if admin is None else admin.name
             self._homes[home].setdefault(node.name, []).append(group)
             homes[home] = None
@@ -267,7 +267,7 @@ class FleetIndex:
         for name in self._touched:
             for home in (home for home in self._homes_of.get(name, ()) if home not in but_of):
                 whole, groups = self._base[home][0], self._homes[home][name]
-                nodes = pool_nodes(groups, self._usage, whole.fabric, whole.tolerated)
+                nodes = pool_nodes(groups, self._usage, whole.fabric, whole.tolerated, pending=whole.pending)
                 changes[home][name] = tuple(for_pods_of(whole.handler, node) for node in nodes)
         for home, changed in changes.items():
             self._base[home] = tuple(_with_nodes(pool, changed) for pool in self._base[home])

@@ -21,7 +21,7 @@ def rejections(demand: Demand, pool: Pool, node: PoolNode, image_size: int | Non
     found = []
     if any(not pool.tolerates(taint) for taint in node.taints):
         found.append(Reason.TAINT_NOT_TOLERATED)
-    if node.total is not None and node.total < demand.gpus_per_node:
+    if node.total is not None and node.total < demand.gpus_per_node and not pool.pending:
         found.append(Reason.POOL_TOO_SMALL)
     if not node.allocatable.covers(asked_of(demand)):
         found.append(Reason.NODE_TOO_SMALL)

@@ -190,7 +190,7 @@ def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:
 
     False if nodes lack a handler or a label, because an admin can fix that.
     """
-    if pool.growth is not None or pool.node_pool or not pool.nodes:
+    if pool.growth is not None or pool.node_pool or not pool.nodes or pool.pending:
         return False
     if pool.stock.open < demand.nodes or pool.stock.most_devices < demand.gpus_per_node:
         return True

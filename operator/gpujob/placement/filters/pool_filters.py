@@ -110,7 +110,7 @@ def device_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 def _is_guessed(pool: Pool) -> bool:
     """Whether the kind of the pool's devices is unknown until its problem is fixed, or until its nodes can be used."""
-    if pool.problem is not None and pool.problem.reason is Reason.NOT_READY:
+    if pool.pending:
         return True
     guessed = pool.kind in _GUESSED or pool.portion.guessed
     return guessed and pool.problem is not None and pool.accelerator is None
@@ -134,7 +134,7 @@ def parts_in_group(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 def unread(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """The pool's devices are unknown, so nothing fits. Devices of new nodes are pending: unavailable, not infeasible."""
     problem = pool.problem
-    if problem is not None and problem.reason is Reason.NOT_READY:
+    if pool.pending:
         return None  # Each of its nodes reports that and has a deadline.
     if demand.arriving and problem is not None and problem.reason is Reason.NO_DEVICE_PLUGIN:
         to_come = sum(demand.arrives(node.name) is not None for node in pool.nodes)
