@@ -32,6 +32,8 @@ AMD_UPGRADE = "operator.amd.com/gpu-driver-upgrade-state"
             "pod-restart-required", "validation-required", "uncordon-required", "node-maintenance-required",
             "upgrade-failed", "something-new",
         )),
+        (H100, "nvidia.com/ofed-driver-upgrade-state", "drain-required"),
+        (MI300X, "nvidia.com/ofed-driver-upgrade-state", "pod-restart-required"),
         (H100, "nvidia.com/mig.config.state", "pending"),
         (H100, "nvidia.com/mig.config.state", "failed"),
         (H100, "nvidia.com/vgpu.config.state", "failed"),
@@ -142,6 +144,13 @@ def test_a_state_of_any_length_and_letters_stays_one_short_line() -> None:
         ("GpuOnFire", "True"),
         ("GPUHealthy", "False"),
         ("NVLinkReady", "False"),
+        ("NVSwitchHealthy", "False"),
+        ("InfinibandLinkDown", "True"),
+        ("NoXidErrors", "False"),
+        ("NoGPUProblem", "False"),
+        ("GPUErrorFree", "False"),
+        ("ROCmHealthy", "False"),
+        ("GPUNotReady", "True"),
     ],
 )
 def test_a_condition_that_tells_trouble_makes_the_node_the_last_one(kind: str, status: str) -> None:
@@ -159,6 +168,11 @@ def test_a_condition_that_tells_trouble_makes_the_node_the_last_one(kind: str, s
         ("GPUMissing", "False"),
         ("GpuNvlinkWatch", "False"),
         ("GPUHealthy", "True"),
+        ("NVSwitchHealthy", "True"),
+        ("NVSwitchNotReady", "False"),
+        ("NoXidErrors", "True"),
+        ("GPUErrorFree", "True"),
+        ("ROCmHealthy", "True"),
         ("AMDGPUProblem", "True"),
         ("MemoryPressure", "False"),
         ("SomethingElse", "True"),
@@ -166,6 +180,52 @@ def test_a_condition_that_tells_trouble_makes_the_node_the_last_one(kind: str, s
 )
 def test_a_condition_that_tells_no_trouble_of_these_devices_changes_nothing(kind: str, status: str) -> None:
     assert pool_of(fleet(with_condition(node("n", H100), kind, status)), "n").nodes[0].suspected is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "fault"),
+    [
+        ("AMDGPUHealthy", "False", True),
+        ("AMDGPUReady", "False", True),
+        ("AMDGPUHealthy", "True", False),
+        ("AMDGPUNotReady", "True", True),
+        ("AMDGPUXgmi", "False", False),
+    ],
+)
+def test_a_condition_of_amds_devices_is_read_to_its_last_word(kind: str, status: str, fault: bool) -> None:
+    found = pool_of(fleet(with_condition(node("n", MI300X), kind, status)), "n").nodes[0].suspected
+    assert (found is not None) is fault
+
+
+@pytest.mark.parametrize(
+    "taint",
+    [
+        "aws-node-termination-handler/spot-itn=i-1:NoSchedule",
+        "aws-node-termination-handler/rebalance-recommendation=x:NoSchedule",
+        "aws-node-termination-handler/asg-lifecycle-termination=x:NoSchedule",
+        "readiness.k8s.io/network-ready=pending:NoSchedule",
+        "readiness.k8s.io/StorageReady=pending:NoExecute",
+        "skyhook.nvidia.com=runtime-required:NoSchedule",
+        "nodewright.nvidia.com=runtime-required:NoSchedule",
+        "nidhogg.uswitch.com/kube-system.gpu-agent:NoSchedule",
+        "k8s.ovn.org/network-unavailable:NoSchedule",
+        "drbd.linbit.com/lost-quorum:NoSchedule",
+        "aci-containers-host/unavailable:NoSchedule",
+        "agent.datadoghq.com/not-ready=presence:NoSchedule",
+        "egress.example.com/cni-uninitialized:NoSchedule",
+    ],
+)
+def test_a_job_waits_while_an_agent_prepares_or_ends_its_only_node(taint: str) -> None:
+    found = decision(node("n", H100, taints=[taint]), catalog=load_catalog())
+    assert found.verdict is Verdict.WAITING
+    assert f"node n has taint {taint}" in summary.summary(found)
+
+
+@pytest.mark.parametrize(
+    "taint", ["team=ml:NoSchedule", "skyhook.nvidia.company=x:NoSchedule", "gpu-free=yes:NoSchedule"]
+)
+def test_a_taint_of_dedicated_nodes_is_no_passing_state(taint: str) -> None:
+    assert decision(node("n", H100, taints=[taint]), catalog=load_catalog()).verdict is Verdict.IMPOSSIBLE
 
 
 def test_a_condition_of_amds_devices_concerns_them() -> None:

@@ -16,13 +16,15 @@ and labels-annotations-taints. Medik8s: medik8s/self-node-remediation and node-m
 (gpu-driver-upgrades, gpu-operator-mig), k8s-driver-manager, vgpu-device-manager. NVSentinel: NVIDIA/NVSentinel
 docs/INTEGRATIONS.md (v1). AMD: ROCm/gpu-operator v1.5 (upgrade manager, device config manager, cluster validation, auto
 remediation), ROCm/device-metrics-exporter (NPD plugin). Autoscaler: cluster-autoscaler FAQ (1.34). Karpenter:
-karpenter.sh/docs/concepts/disruption (v1).
+karpenter.sh/docs/concepts/disruption (v1). AWS: aws/aws-node-termination-handler (TAINT_NODE). Startup agents:
+kubernetes-sigs/node-readiness-controller, uswitch/nidhogg, NVIDIA/skyhook (nodewright). Network: ovn-org/ovn-kubernetes, NVIDIA
+Network Operator (upgrade states). Piraeus: piraeusdatastore/piraeus-ha-controller.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -153,6 +155,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
     *_rows("NVIDIA", Where.LABEL, Effect.WAIT, "nvidia.com/gpu.deploy.*", bad={"paused*"}, vendor=Vendor.NVIDIA),
     *_rows("NVIDIA", Where.LABEL, Effect.LAST, "nvidia.com/gpu.deploy.operands nvidia.com/gpu.deploy.device-plugin",
            bad=_FALSE, vendor=Vendor.NVIDIA),
+    *_rows("NVIDIA", Where.LABEL, Effect.WAIT, "nvidia.com/ofed-driver-upgrade-state", good={"upgrade-done"}),
     *_rows("AMD", Where.LABEL, Effect.WAIT, "operator.amd.com/gpu-driver-upgrade-state", good={"upgrade-done"},
            vendor=Vendor.AMD, changes=Fact.DRIVER),
     *_rows("AMD", Where.LABEL, Effect.WAIT, "dcm.amd.com/gpu-config-profile-state", good={"success"},
@@ -173,7 +176,11 @@ SIGNALS: Final[tuple[Signal, ...]] = (
            "ignore-taint.cluster-autoscaler.kubernetes.io/*"),
     *_rows("Karpenter", Where.TAINT, Effect.WAIT,
            "karpenter.sh/disrupted karpenter.sh/disruption karpenter.sh/unregistered"),
-    *_rows("CNI and CSI agents", Where.TAINT, Effect.WAIT, "*/agent-not-ready"),
+    *_rows("CNI and CSI agents", Where.TAINT, Effect.WAIT,
+           "*/agent-not-ready k8s.ovn.org/network-unavailable drbd.linbit.com/*"),
+    *_rows("Startup agents", Where.TAINT, Effect.WAIT,
+           "readiness.k8s.io/* nidhogg.uswitch.com/* skyhook.nvidia.com nodewright.nvidia.com"),
+    *_rows("AWS", Where.TAINT, Effect.WAIT, "aws-node-termination-handler/*"),
     *_rows("HyperPod", Where.TAINT, Effect.WAIT,
            "sagemaker.amazonaws.com/node-health-status sagemaker.amazonaws.com/deep-health-check-status"),
     *_rows("AKS", Where.TAINT, Effect.WAIT,
@@ -220,14 +227,16 @@ _OF_DEVICES: Final = frozenset(
         "nvidia",
         "xgmi",
         "rocm",
+        "infiniband",
     }
 )
-_RUN_TOGETHER: Final = ("nvlink", "nvswitch", "amdgpu", "nvidia")
+_RUN_TOGETHER: Final = ("nvlink", "nvswitch", "amdgpu", "nvidia", "rocm", "infiniband")
 """Device words with capitals inside, which would split (NVLinkReady)."""
 
 _TROUBLE: Final = frozenset(
     {"unhealthy", "xid", "faulty", "quarantine", "quarantined", "remediation", "remediating", "repair", "repairing",
-     "maintenance", "drain", "draining", "reboot", "rebooting", "broken", "degraded", "unschedulable"}
+     "maintenance", "drain", "draining", "reboot", "rebooting", "broken", "degraded", "unschedulable", "unavailable",
+     "uninitialized", "initializing", "bootstrapping", "termination", "terminating", "preempted"}
 )  # fmt: skip
 """Words of a taint's key that admins do not use for permanently dedicated nodes."""
 
@@ -235,7 +244,19 @@ _HEALTH: Final = frozenset({"health", "healthy", "ready"})
 _WHAT_IS_HEALTHY: Final = frozenset({"gpu", "gpus", "node", "accelerator", "hardware", "not", "agent", "driver"})
 
 _WELL: Final = frozenset(
-    {"ready", "healthy", "health", "ok", "available", "present", "passed", "schedulable", "active", "operational"}
+    {
+        "ready",
+        "healthy",
+        "health",
+        "ok",
+        "available",
+        "present",
+        "passed",
+        "schedulable",
+        "active",
+        "operational",
+        "free",
+    }
 )
 """Last words of a condition that is True if all is well; any other GPU condition reports trouble when True, as in NPD."""
 
@@ -248,7 +269,9 @@ def signal_of(where: Where, key: str) -> Signal | None:
         return exact
     for row in _BEGINNING:
         if row.where is where and key.startswith(row.key[:-1]):
-            return row
+            # An agent's conditions of trouble begin so, and so do others' conditions of health (NVSwitchHealthy).
+            well = where is Where.CONDITION and _is_well(_words(key))
+            return row._replace(key=key, bad=_FALSE) if well else row
     for row in _ENDING:
         if row.where is where and key.endswith(row.key[1:]):
             return row
@@ -257,14 +280,23 @@ def signal_of(where: Where, key: str) -> Signal | None:
 
 def by_words(where: Where, key: str) -> Signal | None:
     """A row from the words of an unlisted key: conditions about GPUs, taints that report trouble."""
-    words = [word.lower() for word in _WORD.findall(key)]
+    words = _words(key)
     known = frozenset(words) | {name for name in _RUN_TOGETHER if name in key.lower()}
     if where is Where.CONDITION and known & _OF_DEVICES:
-        well = words[-1] in _WELL and "un" not in known and "not" not in known
-        return Signal("name", where, key, Effect.LAST, _FALSE if well else _TRUE)
+        return Signal("name", where, key, Effect.LAST, _FALSE if _is_well(words) else _TRUE)
     if where is Where.TAINT and (known & _TROUBLE or (known & _HEALTH and known & _WHAT_IS_HEALTHY)):
         return Signal("name", where, key, Effect.WAIT)
     return None
+
+
+def _words(key: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(key)]
+
+
+def _is_well(words: Sequence[str]) -> bool:
+    """Whether a condition of these words is True if all is well."""
+    negated = not {"un", "not"}.isdisjoint(words)
+    return words[0] == "no" or (words[-1] in _WELL and not negated)
 
 
 def is_listed(signal: Signal) -> bool:
