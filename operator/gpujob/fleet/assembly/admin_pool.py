@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.entities import Accelerator
 from gpujob.catalog.images.versions import release
 from gpujob.fleet.assembly.future_nodes import facts_of_new, origins_of_new, vendor_said, with_machine, within_machine
-from gpujob.fleet.assembly.node_state import pool_nodes
+from gpujob.fleet.assembly.node_state import pool_nodes, unknown_devices
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup, also_counted_as
 from gpujob.fleet.dra.claim_request import DeviceRequest, of_all
@@ -28,8 +28,9 @@ from gpujob.values.vocabulary import CapacityType, DeviceMode, Reason, Vendor
 
 def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
     """A pool from an admin's GPUPool; what it leaves open comes from its nodes, with the worst value of each."""
-    # Nodes whose cards are being divided say nothing of the others.
-    told = [group for group in groups if not group.pending] or groups
+    row = catalog.device(admin.accelerator) if admin.accelerator else None
+    # Nodes whose devices are not known say nothing of the others.
+    told = [group for group in groups if unknown_devices(group, row) is None] or groups
     admin, beyond = within_machine(with_machine(admin, groups, catalog), told, catalog)
     facts, problem = _common_facts(admin, told, catalog)
     request, unasked = _request(admin, told)
@@ -39,7 +40,7 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
     added = gpus_of_new(admin, (group.total or group.healthy for group in told))
     coming = pricing.Coming(added, origins[0]) if added else None
     price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming, facts.share)
-    nodes = pool_nodes(groups, usage, admin.fabric, admin.tolerated, pending=told is groups)
+    nodes = pool_nodes(groups, usage, admin.fabric, admin.tolerated, unknown_beside(admin, problem, catalog))
     growth = growth_of(admin, nodes)
     return Pool(
         name=admin.name,
@@ -79,6 +80,14 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         vendor_assumed=_is_assumed(admin, told, facts, catalog),
         node_pool="" if growth else next(filter(None, (node_pool_of(group.node.labels) for group in groups)), ""),
     )
+
+
+def unknown_beside(
+    admin: AdminPool, problem: Finding | None, catalog: Catalog
+) -> Callable[[DeviceGroup], Finding | None]:
+    """Why the devices of one node of a pool are not known, if the pool has no problem: others tell its devices."""
+    row = catalog.device(admin.accelerator) if admin.accelerator else None
+    return lambda group: unknown_devices(group, row) if problem is None else None
 
 
 def _is_assumed(admin: AdminPool, groups: list[DeviceGroup], facts: DeviceFacts, catalog: Catalog) -> bool:

@@ -24,7 +24,7 @@ def hosted_groups(
 ) -> tuple[DeviceGroup, ...]:
     """A node's groups with the devices of the pool, if no resource offers them."""
     row = catalog.device(admin.accelerator or "")
-    if row is None or any(group.facts.vendor is row.vendor and not group.lacks_plugin for group in groups):
+    if row is None or any(group.facts.vendor is row.vendor and (group.plugged or group.request) for group in groups):
         return groups
     others = tuple(group for group in groups if group.facts.vendor is not row.vendor)
     return (*others, _group(node, row.vendor, admin, catalog))

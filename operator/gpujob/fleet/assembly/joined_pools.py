@@ -155,7 +155,7 @@ def _nodes(parts: Sequence[Pool]) -> tuple[PoolNode, ...]:
     nodes: dict[str, PoolNode] = {}
     for pool in sorted(parts, key=lambda pool: pool.total, reverse=True):
         for node in pool.nodes:
-            nodes.setdefault(node.name, node if told.pending or not pool.pending else node.unnumbered)
+            nodes.setdefault(node.name, node if told.pending or not pool.pending else node.unnumbered())
     return tuple(nodes[name] for name in sorted(nodes))
 
 

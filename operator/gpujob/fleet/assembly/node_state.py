@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from gpujob.catalog.entities import Accelerator
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.fabric import Fabric
 from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Resources
 from gpujob.fleet.labels import maintenance
+from gpujob.fleet.labels.facts import declared
 from gpujob.fleet.labels.maintenance import Tolerated
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.values.finding import Finding
@@ -21,13 +23,24 @@ def pool_nodes(
     usage: Usage,
     fabric: Fabric | None = None,
     tolerated: Tolerated = (),
-    *,
-    pending: bool = True,
+    unknown: Callable[[DeviceGroup], Finding | None] = lambda group: None,
 ) -> tuple[PoolNode, ...]:
-    """The nodes of a pool; `pending`: whether the pool's devices are those of nodes that tell them only once they can be used."""
-    found = ((group, _pool_node(group, usage, fabric, tolerated)) for group in groups)
-    nodes = (node.unnumbered if group.pending and not pending else node for group, node in found)
+    """The nodes of a pool. `unknown` says why the devices of one are not known although those of the pool are: it is not usable."""
+    found = ((_pool_node(group, usage, fabric, tolerated), unknown(group)) for group in groups)
+    nodes = (node if why is None else node.unnumbered(why) for node, why in found)
     return tuple(sorted(nodes, key=lambda node: node.name))
+
+
+def unknown_devices(group: DeviceGroup, accelerator: Accelerator | None) -> Finding | None:
+    """Why the devices of a node of an admin's pool of this accelerator are not known, whatever those of its other nodes are. A node
+    whose device plugin is down tells them by its labels.
+    """
+    if group.facts.problem is None or group.facts.problem.reason is Reason.NO_DEVICE_PLUGIN:
+        return None
+    problem, name = declared(group.facts, group.resource, accelerator).problem, group.node.name
+    if problem is None or name in problem.numbers:
+        return problem
+    return Finding(problem.reason, "node {}: {}", (name, problem.message))
 
 
 def _pool_node(group: DeviceGroup, usage: Usage, fabric: Fabric | None, tolerated: Tolerated) -> PoolNode:

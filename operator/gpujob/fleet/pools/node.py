@@ -49,10 +49,9 @@ class PoolNode:
     silicon: Silicon | None = None
     """The cards, if other resources of the node offer the same."""
 
-    @property
-    def unnumbered(self) -> PoolNode:
+    def unnumbered(self, why: Finding | None = None) -> PoolNode:
         """The node of a pool of known devices while its own are not known: how many of them it will have is unknown."""
-        return replace(self, total=None, healthy=0, free=0)
+        return replace(self, total=None, healthy=0, free=0, unready=self.unready or why)
 
     @property
     def started_for_one(self) -> bool:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.assembly.admin_parts import claimed_pools
+from gpujob.fleet.assembly.admin_pool import unknown_beside
 from gpujob.fleet.assembly.host_devices import hosted_groups
 from gpujob.fleet.assembly.joined_pools import Joined, joined_pools
 from gpujob.fleet.assembly.node_state import pool_nodes
@@ -267,7 +268,9 @@ class FleetIndex:
         for name in self._touched:
             for home in (home for home in self._homes_of.get(name, ()) if home not in but_of):
                 whole, groups = self._base[home][0], self._homes[home][name]
-                nodes = pool_nodes(groups, self._usage, whole.fabric, whole.tolerated, pending=whole.pending)
+                admin = self._admins.get(home) if isinstance(home, str) else None
+                unknown = (unknown_beside(admin, whole.problem, self._catalog),) if admin else ()
+                nodes = pool_nodes(groups, self._usage, whole.fabric, whole.tolerated, *unknown)
                 changes[home][name] = tuple(for_pods_of(whole.handler, node) for node in nodes)
         for home, changed in changes.items():
             self._base[home] = tuple(_with_nodes(pool, changed) for pool in self._base[home])

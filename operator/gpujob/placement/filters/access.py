@@ -49,8 +49,8 @@ def pod_security_blocked(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | 
 def part_of_a_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """A pool with host devices assigns whole nodes only."""
     each = pool.largest
-    if not pool.host_devices or each in (0, demand.gpus_per_node):
-        return None
+    if not pool.host_devices or each in (0, demand.gpus_per_node) or pool.problem is not None:
+        return None  # `unread` reports what to fix first.
     sentence = "assigns whole nodes (spec.deviceMode HostDevices) of {} each, the job requests {}; set {}: {}"
     asked = demand.gpus_per_node
     numbers = (counted(each, "GPU"), asked, demand.gang.field("gpusPerNode"), each)
