@@ -13,6 +13,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions.search import with_fix
 from gpujob.values.vocabulary import Backend, Outcome, Reason
+from tests.e2e.cluster.nodes import Nvidia
 
 CATALOG = load_catalog()
 DRIVER = {"nvidia.com/cuda.driver-version.full": "580.95.05"}
@@ -38,6 +39,26 @@ def test_each_vendor_has_an_image(name: str) -> None:
 @pytest.mark.parametrize("name", ["vllm", "jax", "tensorflow"])
 def test_older_devices_have_one_too(name: str) -> None:
     assert set(fitting(A, OLDER, framework={"name": name})) == {"AMD", "NVIDIA"}
+
+
+GH200 = Nvidia("NVIDIA-GH200-480GB", 97871, "hopper", (9, 0), mig=True)
+GB200 = Nvidia("NVIDIA-GB200", 189471, "blackwell", (10, 0), mig=True)
+GB300 = Nvidia("NVIDIA-GB300", 284208, "blackwell", (10, 3), mig=True)
+
+
+@pytest.mark.parametrize("device", [GH200, GB200, GB300])
+@pytest.mark.parametrize("name", ["pytorch", "vllm", "sglang", "jax", "tensorflow"])
+def test_each_framework_has_an_image_for_arm64_hosts(name: str, device: Nvidia) -> None:
+    grace = node("g", device, 4, labels={**DRIVER, "kubernetes.io/arch": "arm64"})
+    found = fitting(grace, framework={"name": name})
+    row = next(row for row in CATALOG.runtimes if row.name == found["NVIDIA"].runtime.name)
+    assert "arm64" in row.cpu_architectures
+
+
+def test_an_older_driver_of_an_arm64_host_gets_the_older_cuda_of_vllm() -> None:
+    driver = {"nvidia.com/cuda.driver-version.full": "570.86.15"}
+    grace = node("g", GH200, 1, labels={**driver, "kubernetes.io/arch": "arm64"})
+    assert fitting(grace, framework={"name": "vllm"})["NVIDIA"].runtime.name == "vllm-0.28.0-cuda12.9"
 
 
 def test_an_image_of_one_family_runs_on_no_other() -> None:
