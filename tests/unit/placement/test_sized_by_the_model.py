@@ -322,3 +322,45 @@ def test_what_is_missing_is_a_whole_node() -> None:
     found = decided(node("n", H100), model={**KIMI, "inference": {"maxTokens": 8192}})
     assert found.verdict is Verdict.IMPOSSIBLE
     assert "needs 2 nodes with 8 GPUs each, the pool has 1 node" in found.candidates[0].reasons[0].message
+
+
+def of_slices(name: str, slices: str = "3g.40gb", count: int = 16) -> Object:
+    return node(name, H100, devices={f"nvidia.com/mig-{slices}": str(count)}, price="1")
+
+
+SLICES = {"devices": ["Partition"]}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "slices", "model", "shape"),
+    [
+        ("ab", "3g.40gb", {"name": "qwen2.5-32b", "method": "Inference"}, "2x1"),
+        ("abcd", "3g.40gb", {"name": "llama-3.1-70b", "method": "Inference"}, "4x1"),
+        ("ab", "7g.80gb", {"name": "llama-3.1-70b", "method": "Inference"}, "2x1"),
+        ("ab", "4g.40gb", {"parameters": "30B", "method": "Inference"}, "2x1"),
+        ("abcdefgh", "7g.80gb", {"name": "llama-3.1-8b", "precision": "Mixed", "method": "Full"}, "3x1"),
+        ("ab", "3g.40gb", {"name": "llama-3.1-8b", "method": "Inference"}, "1x1"),
+    ],
+)
+def test_a_model_takes_one_slice_of_each_node(nodes: str, slices: str, model: Object, shape: str) -> None:
+    of_cards = [of_slices(name, slices) for name in nodes]
+    found = decided(*of_cards, model=model, placement=SLICES)
+    assert found.choice is not None
+    assert found.choice.candidate.gang.shape == shape
+    count, each = map(int, shape.split("x"))
+    said = decided(*of_cards, model=model, placement=SLICES, nodes=count, gpusPerNode=each)
+    assert said.choice is not None
+
+
+def test_slices_of_too_few_nodes_lack_nodes() -> None:
+    found = decided(of_slices("a"), model={"name": "qwen2.5-32b", "method": "Inference"}, placement=SLICES)
+    assert [reason.message for reason in found.candidates[0].reasons] == [
+        "needs 2 nodes with 1 GPU each, the pool has 1 node"
+    ]
+
+
+def test_partitions_of_amd_on_one_node_form_a_group() -> None:
+    of_cards = [node(name, MI300X, devices={"amd.com/cpx_nps4": "64"}) for name in "ab"]
+    model = {"name": "qwen2.5-14b", "method": "Inference"}
+    found = decided(*of_cards, model=model, placement=SLICES)
+    assert {candidate.gang.nodes for candidate in found.candidates} == {1}

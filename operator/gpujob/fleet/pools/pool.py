@@ -32,6 +32,9 @@ NodeSizes = tuple[tuple[int, int], ...]
 MOST_NODES: Final = 8
 """The largest gang that is tried without a request; the user must request larger ones."""
 
+_GUESSED: Final = (DeviceKind.WHOLE, DeviceKind.INTEGRATED)
+"""Device kinds that follow from the name alone; fractions and shared devices follow from resources and counts."""
+
 
 @dataclass(frozen=True)
 class Pool:
@@ -128,6 +131,19 @@ class Pool:
         return f"{self.accelerator_id} {self.portion}".strip()
 
     @property
+    def kind_is_guessed(self) -> bool:
+        """Whether the kind of its devices is unknown until its problem is fixed, or until its nodes can be used."""
+        if self.pending:
+            return True
+        guessed = self.kind in _GUESSED or self.portion.guessed
+        return guessed and self.problem is not None and self.accelerator is None
+
+    @property
+    def ungrouped(self) -> bool:
+        """Whether its devices on one node form no group: NCCL treats slices of one card as one device."""
+        return self.kind is DeviceKind.PARTITION and self.vendor is Vendor.NVIDIA and not self.kind_is_guessed
+
+    @property
     def host_architecture(self) -> str:
         """The CPU architecture of its hosts: the device's if the host comes with it, else that of the labels."""
         return (self.accelerator and self.accelerator.host_architecture) or self.cpu_architecture
@@ -183,12 +199,14 @@ class Pool:
         return self.name, self.node_sizes(MOST_NODES), self.host_devices, self.memory
 
     def node_sizes(self, most: int) -> NodeSizes:
-        """The devices of the nodes that can run its pods, existing or future, counted up to `most`; of all nodes if none can."""
+        """The devices of the nodes that can run its pods, existing or future, counted up to `most`; of all nodes if none can. A gang
+        takes one device of a node whose devices form no group.
+        """
         counts: Counter[int] = Counter()
         for usable in (True, False):
             for node, number in self._counted():
                 if not usable or self._is_usable(node):
-                    counts[node.total or node.healthy or (1 if node.total == 0 else 0)] += number
+                    counts[1 if self.ungrouped else node.total or node.healthy or (1 if node.total == 0 else 0)] += number
             if counts:
                 break
         if unknown := counts.pop(0, 0):

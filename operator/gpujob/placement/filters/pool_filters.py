@@ -88,14 +88,10 @@ def capacity_type_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding 
     return Finding(Reason.CAPACITY_TYPE_EXCLUDED, sentence, (whose, types, listed(demand.capacity_types)))
 
 
-_GUESSED: Final = (DeviceKind.WHOLE, DeviceKind.INTEGRATED)
-"""Device kinds that follow from the name alone; fractions and shared devices follow from resources and counts."""
-
-
 def device_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.devices excludes the pool's devices: partitions, shared or integrated ones unless they are listed."""
     kind, name = pool.kind, pool.accelerator_id
-    if kind in demand.devices or _is_guessed(pool):
+    if kind in demand.devices or pool.kind_is_guessed:
         return None  # `unread` reports what to fix first.
     add = "; add {0} to placement.devices to use them"
     if kind is DeviceKind.SHARED:
@@ -108,22 +104,13 @@ def device_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     return Finding(Reason.DEVICE_EXCLUDED, "its devices are whole" + add, (kind,))
 
 
-def _is_guessed(pool: Pool) -> bool:
-    """Whether the kind of the pool's devices is unknown until its problem is fixed, or until its nodes can be used."""
-    if pool.pending:
-        return True
-    guessed = pool.kind in _GUESSED or pool.portion.guessed
-    return guessed and pool.problem is not None and pool.accelerator is None
-
-
 def parts_in_group(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """A gang of several GPUs on partitions of one card: NCCL rejects two ranks on one device, and treats slices as one device."""
     gang = demand.gang
-    if pool.kind is DeviceKind.SHARED and gang.gpus > 1 and not _is_guessed(pool):
+    if pool.kind is DeviceKind.SHARED and gang.gpus > 1 and not pool.kind_is_guessed:
         sentence = "needs {} GPUs, and two shared devices may be on one card, where NCCL rejects a group; request one GPU on one node"
         return Finding(Reason.SHARED_DEVICE, sentence, (gang.gpus,))
-    parts = pool.kind is DeviceKind.PARTITION and not _is_guessed(pool)
-    if parts and pool.vendor is Vendor.NVIDIA and gang.gpus_per_node > 1:
+    if pool.ungrouped and gang.gpus_per_node > 1:
         sentence = (
             "needs {} GPUs on one node, and slices of one card ({}) form no group in NCCL; request one GPU a node"
         )
