@@ -8,6 +8,7 @@ import pytest
 from builders import A100, H100, L4, MI300X, Amd, Nvidia, Object, decision, demand, fleet, gpupool, node, pod
 
 from gpujob.catalog.files.load import load_catalog
+from gpujob.fleet.assembly import joined_pools
 from gpujob.fleet.sources.incremental import FleetIndex
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.report.decision_json import plan
@@ -293,7 +294,7 @@ def test_why_not_means_the_pool_that_was_tried() -> None:
     assert (told.outcome, told.pool.joins) == (Outcome.FITS, ())
 
 
-def test_an_index_keeps_its_pools_in_step() -> None:
+def test_an_index_keeps_its_pools_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
     from gpujob.fleet.devices.group import groups_of
     from gpujob.fleet.kubernetes.parse import read_node, read_pod
 
@@ -308,7 +309,10 @@ def test_an_index_keeps_its_pools_in_step() -> None:
     before = index.fleet()
     joined = next(pool for pool in before.pools if pool.joins)
     index.put_pod(("", "p"), read_pod(pod("p", "b", {"nvidia.com/gpu": 8})))
-    after = next(pool for pool in index.fleet().pools if pool.joins)
+    with monkeypatch.context() as of_facts:
+        # Which pools join others follows from facts alone, so a pod does not ask for it again.
+        of_facts.delattr(joined_pools, "sets_of")
+        after = next(pool for pool in index.fleet().pools if pool.joins)
     assert (joined.free, after.free) == (16, 8)
     # What placement computes from the facts stays.
     assert after.answers is joined.answers

@@ -8,19 +8,20 @@ nodes that are at least as good in each. Nodes are in several of them, and a res
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain, count
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.versions import release
-from gpujob.fleet.assembly.admin_pool import claimed_pool
+from gpujob.fleet.assembly.admin_pool import claimed_pool, unknown_beside
 from gpujob.fleet.assembly.levels import ANY, UNKNOWN, Level, driver_steps, first_of_each_type, met, sets_of
+from gpujob.fleet.assembly.node_state import pool_nodes
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import AdminPool
-from gpujob.fleet.labels.cloud import terms_between
-from gpujob.fleet.pools.autoscaling import OF_KARPENTER
+from gpujob.fleet.labels.cloud import capacity_labels, terms_between
+from gpujob.fleet.pools.autoscaling import OF_KARPENTER, node_pool_of
 from gpujob.fleet.pools.node import Growth
 from gpujob.fleet.pools.pool import Pool
 from gpujob.values.finding import Finding, Size
@@ -30,7 +31,9 @@ from gpujob.values.vocabulary import Reason
 
 def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> tuple[Pool, ...]:
     """An admin's pool, and its parts if its nodes differ."""
-    whole = claimed_pool(admin, groups, catalog, usage)
+    nodes = pool_nodes(groups, usage, admin.fabric, admin.tolerated)
+    known = pool_nodes(groups, usage, admin.fabric, admin.tolerated, unknown_beside(admin, catalog))
+    whole = _with_node_pool(claimed_pool(admin, groups, nodes, known, catalog), groups)
     on: dict[str, list[DeviceGroup]] = defaultdict(list)
     for group in groups:
         on[group.node.name].append(group)
@@ -39,25 +42,25 @@ def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog,
         kinds[tuple(map(_kind, found))].append(name)
     if whole.problem is not None or len(kinds) < 2:
         return (whole,)
-    alone = {
-        name: pool
-        for names in kinds.values()
-        for pool in [claimed_pool(admin, on[names[0]], catalog, usage)]
-        for name in names
-    }
+
+    def pool_of(names: Collection[str]) -> Pool:
+        mine = [group for group in groups if group.node.name in names]
+        all_mine, known_mine = (tuple(node for node in found if node.name in names) for found in (nodes, known))
+        return claimed_pool(admin, mine, all_mine, known_mine, catalog)
+
+    alone = {name: pool for names in kinds.values() for pool in [pool_of(names[:1])] for name in names}
     levels = {name: _level(pool, whole) for name, pool in alone.items()}
     whole = _at_worst(whole, alone)
     types = {name: pool.capacity_type for name, pool in alone.items()}
-    labels = {name: found[0].node.labels for name, found in on.items()}
+    karpenters = {name for name, found in on.items() if OF_KARPENTER in found[0].node.labels}
+    labels = {name: capacity_labels(found[0].node.labels) for name, found in on.items()}
     parts, worst = dict[str, Pool](), met(levels.values())
     smaller = (names for names in sets_of(levels, types, driver_steps(catalog)) if len(names) < len(on))
     for names in smaller:
-        part = _at_worst(
-            claimed_pool(admin, [group for group in groups if group.node.name in names], catalog, usage), alone
-        )
-        others = (name for name in on if name not in names and OF_KARPENTER not in labels[name])
+        part = _at_worst(pool_of(names), alone)
+        others = (name for name in on if name not in names and name not in karpenters)
         refused = [labels[name] for name, kind in types.items() if kind not in part.all_capacity_types]
-        own = met(levels[name] for name in names)
+        own = met({levels[name] for name in names})
         name = f"{whole.name}/{_words(own, part, worst, whole)}"
         terms = terms_between([labels[name] for name in names], refused)
         differs = own._replace(cheap=worst.cheap) != worst or (refused and not terms) or whole.price is None
@@ -71,6 +74,14 @@ def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog,
             node_pool=whole.node_pool,
         )
     return (whole, *(replace(part, name=name) for name, part in parts.items()))
+
+
+def _with_node_pool(whole: Pool, groups: Iterable[DeviceGroup]) -> Pool:
+    """The pool with the node pool that may grow although its GPUPool does not say so."""
+    if whole.growth is not None:
+        return whole
+    found = next(filter(None, (node_pool_of(group.node.labels) for group in groups)), "")
+    return replace(whole, node_pool=found) if found else whole
 
 
 def _growth(whole: Pool, part: str) -> Growth | None:

@@ -9,8 +9,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.entities import Accelerator
 from gpujob.catalog.images.versions import release
 from gpujob.fleet.assembly.future_nodes import facts_of_new, origins_of_new, vendor_said, with_machine, within_machine
-from gpujob.fleet.assembly.node_state import pool_nodes, unknown_devices
-from gpujob.fleet.assembly.usage import Usage
+from gpujob.fleet.assembly.node_state import unknown_devices
 from gpujob.fleet.devices.group import DeviceGroup, also_counted_as
 from gpujob.fleet.dra.claim_request import DeviceRequest, of_all
 from gpujob.fleet.gpupools.selection import AdminPool
@@ -19,15 +18,24 @@ from gpujob.fleet.labels.cloud import Origin
 from gpujob.fleet.labels.device_fraction import WHOLE
 from gpujob.fleet.labels.facts import DeviceFacts, declared
 from gpujob.fleet.pools import pricing
-from gpujob.fleet.pools.autoscaling import doubts_of, gpus_of_new, growth_of, node_pool_of
+from gpujob.fleet.pools.autoscaling import doubts_of, gpus_of_new, growth_of
+from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.vendors import amd_hosts
 from gpujob.values.finding import Finding, Size, distinct, listed, nearest
 from gpujob.values.vocabulary import CapacityType, DeviceMode, Reason, Vendor
 
 
-def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> Pool:
-    """A pool from an admin's GPUPool; what it leaves open comes from its nodes, with the worst value of each."""
+def claimed_pool(
+    admin: AdminPool,
+    groups: list[DeviceGroup],
+    nodes: tuple[PoolNode, ...],
+    known: tuple[PoolNode, ...],
+    catalog: Catalog,
+) -> Pool:
+    """A pool from an admin's GPUPool; what it leaves open comes from its nodes, with the worst value of each. `nodes` are those of
+    the groups, by `node_state.pool_nodes`; `known` the same, with those not usable whose devices are not known (`unknown_beside`).
+    """
     row = catalog.device(admin.accelerator) if admin.accelerator else None
     # Nodes whose devices are not known say nothing of the others.
     told = [group for group in groups if unknown_devices(group, row) is None] or groups
@@ -35,12 +43,12 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
     facts, problem = _common_facts(admin, told, catalog)
     request, unasked = _request(admin, told)
     problem = problem_of(admin) if admin.unreadable else problem or unasked or _uneven(admin, told)
+    nodes = known if problem is None else nodes
     origins = [group.origin for group in groups] or origins_of_new(admin)
     capacity = admin.capacity_type or _capacity_type(origins)
     added = gpus_of_new(admin, (group.total or group.healthy for group in told))
     coming = pricing.Coming(added, origins[0]) if added else None
     price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming, facts.share)
-    nodes = pool_nodes(groups, usage, admin.fabric, admin.tolerated, unknown_beside(admin, problem, catalog))
     growth = growth_of(admin, nodes)
     return Pool(
         name=admin.name,
@@ -78,16 +86,13 @@ def claimed_pool(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, 
         fabric=admin.fabric,
         namespaces=admin.namespaces,
         vendor_assumed=_is_assumed(admin, told, facts, catalog),
-        node_pool="" if growth else next(filter(None, (node_pool_of(group.node.labels) for group in groups)), ""),
     )
 
 
-def unknown_beside(
-    admin: AdminPool, problem: Finding | None, catalog: Catalog
-) -> Callable[[DeviceGroup], Finding | None]:
-    """Why the devices of one node of a pool are not known, if the pool has no problem: others tell its devices."""
+def unknown_beside(admin: AdminPool, catalog: Catalog) -> Callable[[DeviceGroup], Finding | None]:
+    """Why the devices of one node of a pool are not known; it counts where other nodes tell the pool's devices."""
     row = catalog.device(admin.accelerator) if admin.accelerator else None
-    return lambda group: unknown_devices(group, row) if problem is None else None
+    return lambda group: unknown_devices(group, row)
 
 
 def _is_assumed(admin: AdminPool, groups: list[DeviceGroup], facts: DeviceFacts, catalog: Catalog) -> bool:

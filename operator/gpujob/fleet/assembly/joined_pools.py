@@ -13,8 +13,9 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
-from typing import Final
+from operator import attrgetter, is_
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.versions import Release, release
@@ -29,11 +30,33 @@ Joined = tuple[tuple[Pool, ...], Pool]
 """The parts, and the pool of their nodes."""
 
 
-def joined_pools(
-    pools: Iterable[Pool], catalog: Catalog, kept: Mapping[str, Joined] | None = None
-) -> dict[str, Joined]:
-    """The pools of several of these, by name. Those of `kept` whose parts have the same facts get the new state of their nodes."""
+class Joins(NamedTuple):
+    """The pools that join others."""
+
+    of: Sequence[Pool] = ()
+    """All pools that were looked at, by name; those that join others follow from their facts."""
+    found: Mapping[str, Joined] = MappingProxyType({})
+    """By the name of the pool that joins others."""
+
+    @property
+    def pools(self) -> Iterator[Pool]:
+        """The pools that join others."""
+        return (joined for _, joined in self.found.values())
+
+
+NO_JOINS: Final = Joins()
+
+
+def joined_pools(pools: Iterable[Pool], catalog: Catalog, kept: Joins = NO_JOINS) -> Joins:
+    """The pools that join several of these. Those of `kept` whose parts have the same facts get the new state of their nodes."""
     pools = sorted(pools, key=attrgetter("name"))
+    if _alike(kept.of, pools):
+        now = {pool.name: pool for before, pool in zip(kept.of, pools, strict=True) if pool is not before}
+        return Joins(pools, {name: _after(joined, _now(joined, now)) for name, joined in kept.found.items()})
+    return Joins(pools, _found(pools, catalog, kept.found))
+
+
+def _found(pools: Sequence[Pool], catalog: Catalog, kept: Mapping[str, Joined]) -> dict[str, Joined]:
     families: dict[object, list[Pool]] = defaultdict(list)
     pending: dict[object, list[Pool]] = defaultdict(list)
     for pool in pools:
@@ -57,7 +80,7 @@ def joined_pools(
             if all(pool.pending for pool in parts) and not family[0].pending:
                 continue  # They are a family of their own.
             name = _name(parts, meanings, {pool.name for pool in pools} | found.keys())
-            before = kept.get(name) if kept else None
+            before = kept.get(name)
             found[name] = _after(before, parts) if before and _alike(before[0], parts) else (parts, _of(parts, name))
     return found
 
@@ -185,10 +208,18 @@ def _alike(before: Sequence[Pool], parts: Sequence[Pool]) -> bool:
     )
 
 
+def _now(before: Joined, changed: Mapping[str, Pool]) -> tuple[Pool, ...]:
+    """The parts as they are now; `changed` are the pools with another state of their nodes, by name."""
+    parts, _ = before
+    if changed.keys().isdisjoint(pool.name for pool in parts):
+        return parts
+    return tuple(changed.get(pool.name, pool) for pool in parts)
+
+
 def _after(before: Joined, parts: tuple[Pool, ...]) -> Joined:
     """The pool with the state that the nodes have now."""
     earlier, joined = before
-    if all(one is other for one, other in zip(earlier, parts, strict=True)):
+    if all(map(is_, earlier, parts)):
         return before
     pairs = zip(joined.nodes, _nodes(parts), strict=True)
     return parts, joined.with_nodes({index: node for index, (old, node) in enumerate(pairs) if node is not old})

@@ -43,11 +43,11 @@ class Level(NamedTuple):
 
     def reaches(self, other: Level) -> bool:
         """Whether it is at least as good in each fact."""
-        return all(mine >= theirs for mine, theirs in zip(self, other, strict=True))  # type: ignore[operator]
+        return self.driver >= other.driver and self.memory >= other.memory and self.cheap >= other.cheap
 
     def met(self, other: Level) -> Level:
         """The worse of each fact."""
-        return Level(*map(min, zip(self, other, strict=True)))  # type: ignore[arg-type]
+        return Level(min(self.driver, other.driver), min(self.memory, other.memory), min(self.cheap, other.cheap))
 
 
 @lru_cache(maxsize=4)

@@ -150,11 +150,15 @@ def origin_of_labels(labels: Labels, provider: str = "") -> Origin:
     )
 
 
+def capacity_labels(labels: Labels) -> Labels:
+    """The labels of a node that may say its capacity type."""
+    return {key: value for key, value in labels.items() if key.lower() in _CAPACITY_KEYS}
+
+
 def terms_between(these: Collection[Labels], others: Collection[Labels]) -> Selector:
-    """The selector terms of capacity type labels that match these nodes and not the others, as far as any does."""
+    """The selector terms that match the nodes with these `capacity_labels` and not the others, as far as any does."""
     terms: list[tuple[str, str, tuple[str, ...]]] = []
-    keys = {key for labels in (*these, *others) for key in labels if key.lower() in _CAPACITY_KEYS}
-    for key in sorted(keys):
+    for key in sorted({key for labels in (*these, *others) for key in labels}):
         own, its = ({labels.get(key, "") for labels in some} for some in (these, others))
         if own.isdisjoint(its):
             terms.append((key, "NotIn", tuple(sorted(its))) if "" in own else (key, "In", tuple(sorted(own))))
@@ -176,6 +180,6 @@ def _family_and_size(labels: Labels) -> str:
 
 
 def _capacity_type(labels: Labels) -> CapacityType:
-    said = {key.lower(): value.lower() for key, value in labels.items() if key.lower() in _CAPACITY_KEYS}
+    said = {key.lower(): value.lower() for key, value in capacity_labels(labels).items()}
     found = (meanings.get(said.get(key, "")) for key, meanings in _CAPACITY_LABELS)
     return next(filter(None, found), CapacityType.ON_DEMAND)

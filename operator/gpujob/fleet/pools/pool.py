@@ -206,7 +206,9 @@ class Pool:
         for usable in (True, False):
             for node, number in self._counted():
                 if not usable or self._is_usable(node):
-                    counts[1 if self.ungrouped else node.total or node.healthy or (1 if node.total == 0 else 0)] += number
+                    counts[1 if self.ungrouped else node.total or node.healthy or (1 if node.total == 0 else 0)] += (
+                        number
+                    )
             if counts:
                 break
         if unknown := counts.pop(0, 0):

@@ -75,8 +75,7 @@ def read_fleet(
         for family in families
         for pool in with_awaited(tuple(with_handler(each, runtime_classes) for each in family), usage)
     ]
-    joined = (pool for _, pool in joined_pools(pools, catalog).values())
-    return Fleet(by_name((*pools, *joined)), runtime_classes, claims.overlaps)
+    return Fleet(by_name((*pools, *joined_pools(pools, catalog).pools)), runtime_classes, claims.overlaps)
 
 
 def by_name(pools: Iterable[Pool]) -> tuple[Pool, ...]:

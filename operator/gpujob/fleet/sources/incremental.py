@@ -16,7 +16,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.assembly.admin_parts import claimed_pools
 from gpujob.fleet.assembly.admin_pool import unknown_beside
 from gpujob.fleet.assembly.host_devices import hosted_groups
-from gpujob.fleet.assembly.joined_pools import Joined, joined_pools
+from gpujob.fleet.assembly.joined_pools import NO_JOINS, joined_pools
 from gpujob.fleet.assembly.node_state import pool_nodes
 from gpujob.fleet.assembly.reservations import PodReservations
 from gpujob.fleet.assembly.usage import PodReservation, Usage
@@ -65,7 +65,7 @@ class FleetIndex:
         self._named_for: tuple[object, ...] = ()
         self._base: dict[Home, tuple[Pool, ...]] = {}
         self._pools: dict[Home, tuple[Pool, ...]] = {}
-        self._joined: dict[str, Joined] = {}
+        self._joined = NO_JOINS
         self._overlaps: dict[str, tuple[str, str]] = {}
         self._overlapping = False
         self._touched: set[str] = set()
@@ -197,9 +197,9 @@ class FleetIndex:
             self._changed.clear()
             pools = [*chain.from_iterable(self._pools.values())]
             self._joined = joined_pools(pools, self._catalog, self._joined)
-            for _, pool in self._joined.values():
+            for pool in self._joined.pools:
                 _ = pool.stock, pool.size
-            self._ordered = by_name((*pools, *(pool for _, pool in self._joined.values())))
+            self._ordered = by_name((*pools, *self._joined.pools))
         return Fleet(self._ordered, runtime_classes, self._overlaps, answers=self._answers)
 
     def _classify(self, classes: Classes) -> None:
@@ -268,8 +268,8 @@ class FleetIndex:
         for name in self._touched:
             for home in (home for home in self._homes_of.get(name, ()) if home not in but_of):
                 whole, groups = self._base[home][0], self._homes[home][name]
-                admin = self._admins.get(home) if isinstance(home, str) else None
-                unknown = (unknown_beside(admin, whole.problem, self._catalog),) if admin else ()
+                admin = self._admins.get(home) if isinstance(home, str) and whole.problem is None else None
+                unknown = (unknown_beside(admin, self._catalog),) if admin else ()
                 nodes = pool_nodes(groups, self._usage, whole.fabric, whole.tolerated, *unknown)
                 changes[home][name] = tuple(for_pods_of(whole.handler, node) for node in nodes)
         for home, changed in changes.items():
