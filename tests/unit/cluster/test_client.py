@@ -377,7 +377,7 @@ async def test_a_list_that_outlives_its_token_is_gone() -> None:
             _ = [page async for page in client.list_paged(PODS.path())]
 
 
-async def test_lists_and_watches_take_no_pooled_connection_for_it_may_be_dead_without_anyone_knowing() -> None:
+async def test_a_watch_and_its_list_take_no_pooled_connection_for_it_may_be_dead_and_short_lists_do() -> None:
     ports: list[Any] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -388,10 +388,11 @@ async def test_lists_and_watches_take_no_pooled_connection_for_it_may_be_dead_wi
     async with served(answer) as (client, _, _):
         await client.get("/x")
         await client.get("/x")
-        _ = [page async for page in client.list_paged(PODS.path())]
+        _ = [page async for page in client.list_paged(PODS.path("ns"))]
+        _ = [page async for page in client.list_paged(PODS.path(), fresh=True)]
         await watched(client)
-    pooled, again, *fresh = ports
-    assert pooled == again
+    pooled, again, short, *fresh = ports
+    assert pooled == again == short
     assert len({pooled, *fresh}) == 3
 
 

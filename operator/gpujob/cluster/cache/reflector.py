@@ -186,7 +186,7 @@ class Reflector:
         version = ""
         # No resourceVersion: the newest state, not that of some cache.
         kind = self.kind
-        pages = self.client.list_paged(self.path, kind.params, self.timings.page, trim=kind.trim)
+        pages = self.client.list_paged(self.path, kind.params, self.timings.page, trim=kind.trim, fresh=True)
         async with aclosing(pages):
             async for page in pages:
                 self.heard()

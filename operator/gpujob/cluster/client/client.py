@@ -37,14 +37,16 @@ class ApiClient(Transport):
         limit: int = 500,
         *,
         trim: Trim = untouched,
+        fresh: bool = False,
     ) -> AsyncGenerator[JsonObject, None]:
         """The pages of one consistent list; raises Gone if the continue token expires: then start again.
 
-        `trim` removes unneeded parts of a response before it is decoded.
+        `trim` removes unneeded parts of a response before it is decoded. With `fresh`, each page has a connection of its own: for
+        the list of a whole kind that follows a silent watch. A short list takes one from the pool.
         """
         query = {**(params or {}), "limit": str(limit)}
         while True:
-            page = await self.send(Call("list", "GET", path, ORDINARY, query, trim=trim))
+            page = await self.send(Call("list", "GET", path, ORDINARY, query, trim=trim, fresh=fresh))
             yield page
             token = (page.get("metadata") or {}).get("continue")
             if not token:
@@ -64,7 +66,7 @@ class ApiClient(Transport):
         Close it (`contextlib.aclosing`) when leaving early. Lines are not decoded: the caller handles malformed ones. `on_bytes`
         is called for the response's head and for each chunk, complete line or not.
         """
-        call = Call("watch", "GET", path, ORDINARY, {**(params or {}), "watch": "true"})
+        call = Call("watch", "GET", path, ORDINARY, {**(params or {}), "watch": "true"}, fresh=True)
         lines = LineSplitter()
         response = await self.open_stream(call, silence)
         try:

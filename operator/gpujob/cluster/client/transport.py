@@ -60,6 +60,8 @@ class Call:
     body: bytes | None = None
     content_type: str = "application/json"
     trim: Trim = untouched
+    fresh: bool = False
+    """Whether it opens a connection of its own instead of one from the pool."""
 
     @property
     def writes(self) -> bool:
@@ -132,8 +134,8 @@ class Transport:
     async def __aenter__(self) -> Self:
         tls = tls_context(self._connection)
         self._pooled = self._session(aiohttp.TCPConnector(ssl=tls, limit=128, keepalive_timeout=KEEP_ALIVE))
-        # A list or watch never takes a connection from the pool: after a network fault the pooled ones may be dead, and
-        # the replacement of a silent stream must not reuse its connection. Both are rare, so connecting costs little.
+        # A watch and the list before it never take a connection from the pool: after a network fault the pooled ones may be
+        # dead, and the replacement of a silent stream must not reuse its connection. Both are rare, so connecting costs little.
         self._fresh = self._session(aiohttp.TCPConnector(ssl=tls, limit=0, force_close=True))
         return self
 
@@ -240,7 +242,7 @@ class Transport:
     async def _request(
         self, call: Call, timeout: aiohttp.ClientTimeout, data: bytes | FencedBody | None = None
     ) -> aiohttp.ClientResponse:
-        session = self._fresh if call.verb in {"list", "watch"} else self._pooled
+        session = self._fresh if call.fresh else self._pooled
         if session is None:
             raise RuntimeError("ApiClient is used outside `async with`")
         query = f"?{urlencode(call.params)}" if call.params else ""
