@@ -9,7 +9,7 @@ import pytest
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.files.site import CONFIG_MAP, FILE, with_site
-from gpujob.values.vocabulary import CapacityType
+from gpujob.values.vocabulary import CapacityType, HostAccess
 from tests.contract.test_chart_rendering import (
     CHART,
     DIGEST,
@@ -247,6 +247,24 @@ def test_prices_rows_and_mirrors_of_the_chart_are_those_of_the_operator() -> Non
     assert made.pulled_as("rocm/pytorch:7") == "registry.example:5000/rocm/pytorch:7"
     default = site_of({})
     assert (default.own_prices, default.mirrors, default.refused) == ({}, (), ())
+
+
+@pytest.mark.parametrize(
+    ("admission", "allowed"),
+    [
+        ({}, set()),
+        ({"hostDevices": True}, {HostAccess.DEVICES}),
+        ({"hostNetwork": True}, {HostAccess.NETWORK}),
+        ({"hostNetwork": True, "hostDevices": True}, set(HostAccess)),
+        # Without the policies nothing refuses the pods.
+        ({"limitOperator": False}, set(HostAccess)),
+    ],
+)
+def test_the_operator_knows_what_its_policies_allow_of_the_host(
+    admission: dict[str, bool], allowed: set[HostAccess]
+) -> None:
+    made = site_of({"admission": admission})
+    assert (made.host_access, made.refused) == (allowed, ())
 
 
 @pytest.mark.parametrize("price", [0.01, 1, 98.32, 6400000, 0.1 + 0.2, "2.10", "100000"])

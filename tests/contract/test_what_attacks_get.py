@@ -25,6 +25,7 @@ from tests.contract.chart_in_cluster import (
     ensure_namespace,
     get,
     gpujob,
+    helm,
     job,
     kubectl,
     names,
@@ -140,11 +141,12 @@ def labelled(made: Object, **labels: str) -> Object:
 CONTROLS = "the operator's account creates and deletes only what a GPUJob controls and is labelled with its uid"
 TOKEN = "the operator's account makes only pods without a token, of the account default or one of admission.allowedServiceAccounts"
 OF_HOST = (
-    "the operator's account mounts nothing of the host but the device files of a GPUPool with deviceMode HostDevices"
+    "the operator's account mounts nothing of the host but the device files of a GPUPool with deviceMode HostDevices: "
+    "the chart's admission.hostDevices is false"
 )
 PRIVILEGED = (
     "the operator's account makes containers with allowPrivilegeEscalation: false, and privileged ones only for a GPUPool with "
-    "deviceMode HostDevices"
+    "deviceMode HostDevices: the chart's admission.hostDevices is false"
 )
 JOBS, SERVICES = "/apis/batch/v1/namespaces/{}/jobs", "/api/v1/namespaces/{}/services"
 POOL = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUPool", "metadata": {"name": "stolen"},
@@ -156,6 +158,7 @@ BINDING = (
     "leaves binding to the scheduler, and tolerates only taints that it names: no nodeName, no toleration without a key"
 )
 ASSIGNS = "the operator's account assigns no devices by variables or annotations: NVIDIA_VISIBLE_DEVICES is void"
+NETWORK = "makes no pods on the network of the host: the chart's admission.hostNetwork is false"
 SECCOMP = "makes no pods without a seccomp profile, with sysctls, or with an unmasked /proc"
 ISCSI = [{"name": "n", "iscsi": {"targetPortal": "a", "iqn": "iqn.2001-04.a:b", "lun": 0}}]
 NAMED = {"key": "nvidia.com/gpu", "operator": "Exists"}
@@ -214,6 +217,13 @@ STOLEN: dict[str, tuple[str, Any, str, str]] = {
     "no seccomp of a container": (
         JOBS, lambda ns: child(ns, containers=container(seccompProfile={"type": "Unconfined"})), OF_PODS, SECCOMP),
     "all of /proc": (JOBS, lambda ns: child(ns, containers=container(procMount="Unmasked"), hostUsers=False), OF_PODS, SECCOMP),
+    # What GPUPools may give where the chart allows it, which it does not by default.
+    "the host's devices": (JOBS, lambda ns: with_host_devices(child(ns, volumes=host_path("/dev/kfd"))), OF_PODS, OF_HOST),
+    "privileged for the host's devices": (
+        JOBS, lambda ns: with_host_devices(child(ns, containers=container(**ALL))), OF_PODS, PRIVILEGED),
+    "the host's devices by a variable": (JOBS, lambda ns: with_host_devices(with_variable(child(ns), value="all")), OF_PODS, ASSIGNS),
+    "the network of the host": (JOBS, lambda ns: child(ns, hostNetwork=True), OF_PODS, NETWORK),
+    "a port of the host's network": (JOBS, lambda ns: child(ns, hostNetwork=True, containers=on_port(62000)), OF_PODS, NETWORK),
     "another's ConfigMap": (RUNNERS, lambda ns: OTHER_MAP, OF_OPERATOR, NO_MAP),
     "a runner of another form": (RUNNERS, lambda ns: {**OTHER_MAP, "metadata": {"name": "gpujob-runner-x"}}, OF_OPERATOR, NO_MAP),
     "an admin's pool": ("/apis/gpujob.dev/v1alpha1/gpupools", lambda ns: POOL, OF_OPERATOR, DISCOVERED),
@@ -259,14 +269,6 @@ def test_a_stolen_token_makes_no_more_than_children(as_operator: Path, namespace
 @pytest.mark.e2e
 def test_what_the_operator_makes_passes(as_operator: Path, namespace: str) -> None:
     plain = child(namespace, containers=container(capabilities={"add": ["IPC_LOCK"]}))
-    devices = with_host_devices(
-        child(
-            namespace,
-            volumes=host_path("/dev/kfd"),
-            containers=container(privileged=True, allowPrivilegeEscalation=True),
-        )
-    )
-    on_host = child(namespace, hostNetwork=True, containers=on_port(62000))
     volumes = [
         {"name": "a", "emptyDir": {}},
         {"name": "b", "persistentVolumeClaim": {"claimName": "x"}},
@@ -274,12 +276,34 @@ def test_what_the_operator_makes_passes(as_operator: Path, namespace: str) -> No
         *projected(configMap={"name": "x"}, more={"secret": {"name": "y"}}),
     ]
     usual = with_variable(child(namespace, volumes=volumes, tolerations=[NAMED]), value="void")
-    all_of_it = with_variable(
-        with_host_devices(child(namespace, containers=container(privileged=True, allowPrivilegeEscalation=True))),
-        value="all",
-    )
-    for made in (plain, devices, on_host, usual, all_of_it):
+    for made in (plain, usual):
         assert ask(as_operator, "POST", JOBS.format(namespace), made) == (201, "")
+
+
+@pytest.mark.e2e
+def test_each_access_to_the_host_is_allowed_by_its_own_value(
+    cluster: Cluster, as_operator: Path, namespace: str
+) -> None:
+    network = child(namespace, hostNetwork=True, containers=on_port(62000))
+    files = with_host_devices(child(namespace, volumes=host_path("/dev/kfd"), containers=container(**ALL)))
+    variable = with_host_devices(with_variable(child(namespace, containers=container(**ALL)), value="all"))
+
+    def passing() -> list[bool]:
+        return [ask(as_operator, "POST", JOBS.format(namespace), made)[0] == 201 for made in (network, files, variable)]
+
+    try:
+        for values, expected in (
+            ({"hostNetwork": True}, [True, False, False]),
+            ({"hostNetwork": False, "hostDevices": True}, [False, True, True]),
+            ({"hostNetwork": True, "hostDevices": True}, [True, True, True]),
+            ({"hostNetwork": False, "hostDevices": False}, [False, False, False]),
+        ):
+            said = [f"--set=admission.{name}={str(value).lower()}" for name, value in values.items()]
+            helm(cluster, "upgrade", str(CHART), "--reuse-values", *said)
+            eventually(lambda expected=expected: passing() == expected, 30, what=f"policies of {values}")
+    finally:
+        off = ("--set=admission.hostNetwork=false", "--set=admission.hostDevices=false")
+        helm(cluster, "upgrade", str(CHART), "--reuse-values", *off)
 
 
 @pytest.mark.e2e

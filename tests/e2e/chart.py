@@ -12,6 +12,8 @@ from tests.e2e.operator_process import NAMESPACE, ROOT
 
 CHART = ROOT / "charts" / "gpujob-operator"
 RELEASE = "gpujob-operator"
+HOST_ACCESS = ("--set=admission.hostDevices=true", "--set=admission.hostNetwork=true")
+"""For tests of GPUPools that give these; tests/contract/test_what_attacks_get.py has the defaults."""
 PLAN = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "spec": {"command": ["true"], "suspend": True}}
 
 
@@ -23,7 +25,7 @@ def install_chart(cluster: Cluster) -> None:
     assert (CHART / "files" / "runner-name").read_text().strip() == load_runner().name, "run `make generate`"
     command = [cluster.tool("helm"), "upgrade", "--install", RELEASE, str(CHART), f"--namespace={NAMESPACE}"]
     done = subprocess.run(
-        [*command, "--create-namespace", "--set=replicaCount=0", "--take-ownership"],
+        [*command, "--create-namespace", "--set=replicaCount=0", "--take-ownership", *HOST_ACCESS],
         env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -187,6 +187,13 @@ reporter_failures_total
 {{- $site := dict "prices" .Values.prices "catalog" .Values.catalog "imageMirrors" .Values.imageMirrors "serviceAccounts" .Values.admission.allowedServiceAccounts -}}
 {{- /* A command line of before this value reads no section that it does not know. */}}
 {{- with .Values.docsURL }}{{- $_ := set $site "docsURL" . }}{{ end -}}
+{{- $host := list -}}
+{{- range list "hostDevices" "hostNetwork" -}}
+{{- if or (index $.Values.admission .) (not $.Values.admission.limitOperator) -}}
+{{- $host = append $host . -}}
+{{- end -}}
+{{- end -}}
+{{- with $host }}{{- $_ := set $site "hostAccess" . }}{{ end -}}
 {{- toYaml $site -}}
 {{- end }}
 

@@ -22,7 +22,7 @@ from gpujob.catalog.images.runtime import Runtime, in_order
 from gpujob.catalog.images.stacks import Stack, stack_of
 from gpujob.catalog.models import naming
 from gpujob.catalog.models.shapes import ModelShape
-from gpujob.values.vocabulary import CapacityType
+from gpujob.values.vocabulary import CapacityType, HostAccess
 
 RUNS_ON: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -64,6 +64,8 @@ class Catalog:
     """Where images are pulled from in place of the registries that their names say."""
     service_accounts: frozenset[str] | None = None
     """The ServiceAccounts that jobs may name; None where no installation is known."""
+    host_access: frozenset[HostAccess] | None = None
+    """What of the host GPUPools may give to pods; None where no installation is known."""
     docs_url: str = ""
     """Where this installation serves the documentation site, without a slash at its end; empty: nowhere."""
     refused: tuple[tuple[str, str], ...] = ()

@@ -90,6 +90,9 @@ class Reason(StrEnum):
         "a GPUJob in another namespace, or in a new one of that name when this one is gone")
     POD_SECURITY_BLOCKED = ("PodSecurityBlocked", "the Pod Security level of the namespace forbids what the pods would be",
         "another level for the namespace, another user, or another pool")
+    HOST_ACCESS_DENIED = ("HostAccessDenied",
+        "the GPUPool gives its pods device files or the network of the host, and the chart allows no pool to",
+        "set the value of the chart that the sentence names to true, or use another pool")
     RUNTIME_CLASS_MISSING = ("RuntimeClassMissing", "the RuntimeClass that the GPUPool names does not exist",
         "create it, or remove spec.runtimeClassName")
     RUNTIME_HANDLER_MISSING = ("RuntimeHandlerMissing", "the nodes lack the handler that the RuntimeClass requires",
@@ -361,6 +364,7 @@ FIXABLE_REASONS: Final = frozenset(
         Reason.NAMESPACE_UNKNOWN,
         Reason.NAMESPACE_TERMINATING,
         Reason.POD_SECURITY_BLOCKED,
+        Reason.HOST_ACCESS_DENIED,
         Reason.RUNTIME_CLASS_MISSING,
         Reason.RUNTIME_HANDLER_MISSING,
         Reason.RUNTIME_CLASS_EXCLUDES,

@@ -78,6 +78,14 @@ class DeviceMode(StrEnum):
 
 
 @unique
+class HostAccess(StrEnum):
+    """What of the host an installation lets GPUPools give to pods: values of the chart's `admission`."""
+
+    DEVICES = "hostDevices"
+    NETWORK = "hostNetwork"
+
+
+@unique
 class CapacityType(StrEnum):
     """How a node is paid for, and so whether the cloud can reclaim it."""
 

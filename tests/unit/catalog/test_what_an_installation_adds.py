@@ -13,7 +13,7 @@ from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.files.site import with_site
 from gpujob.catalog.images.mirrors import Mirror, mirrored
 from gpujob.values.errors import BadInput
-from gpujob.values.vocabulary import CapacityType
+from gpujob.values.vocabulary import CapacityType, HostAccess
 
 NO_PRICE = 'is not a price in US dollars between 0 and 100000; write a decimal in quotes, such as "2.10"'
 NO_REGISTRY = "a registry with or without a path is wanted, such as docker.io/rocm"
@@ -35,6 +35,18 @@ def test_an_empty_site_changes_nothing(text: str) -> None:
 def test_an_installation_that_names_no_service_account_allows_none(text: str) -> None:
     assert SHIPPED.service_accounts is None
     assert with_site(SHIPPED, text).service_accounts == frozenset()
+
+
+def test_access_to_the_host_is_allowed_by_name() -> None:
+    assert SHIPPED.host_access is None
+    assert with_site(SHIPPED, "").host_access == frozenset()
+    assert site(serviceAccounts=[]).host_access == frozenset()
+    made = site(hostAccess=["hostNetwork", "hostPID", True, "HostDevices", "hostNetwork"])
+    assert made.host_access == {HostAccess.NETWORK}
+    assert [sentence for _, sentence in made.refused] == [
+        f"hostAccess row {row}: {word!r} is none of hostDevices, hostNetwork"
+        for row, word in ((2, "hostPID"), (3, "True"), (4, "HostDevices"))
+    ]
 
 
 def test_service_accounts_are_allowed_by_name() -> None:

@@ -220,6 +220,43 @@ def test_pod_security_against_what_pools_need(doctor: Doctor, level: str, pool: 
     assert found == ([("Warning", said)] if warned else [])
 
 
+def site_map(**members: Any) -> Object:
+    metadata = {"name": "gpujob-site", "namespace": "gpujob-system"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"site.yaml": json.dumps(members)}}
+
+
+FORBIDDEN_DEVICES = (
+    "the chart's admission.hostDevices is false, and p give pods device files of the host",
+    "upgrade the release with --set admission.hostDevices=true, or change spec.deviceMode of the GPUPool",
+)
+FORBIDDEN_NETWORK = (
+    "the chart's admission.hostNetwork is false, and p give gangs the network of the host",
+    "upgrade the release with --set admission.hostNetwork=true, or change spec.fabric.hostNetwork of the GPUPool",
+)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "pool", "expected"),
+    [
+        ([], {"deviceMode": "HostDevices"}, [FORBIDDEN_DEVICES]),
+        ([], {"fabric": {"hostNetwork": True}}, [FORBIDDEN_NETWORK]),
+        (["hostNetwork"], {"deviceMode": "HostDevices", "fabric": {"hostNetwork": True}}, [FORBIDDEN_DEVICES]),
+        (["hostDevices", "hostNetwork"], {"deviceMode": "HostDevices", "fabric": {"hostNetwork": True}}, []),
+        ([], {"fabric": {"capabilities": ["IPC_LOCK"]}}, []),
+        (None, {"deviceMode": "HostDevices"}, []),
+    ],
+)
+def test_the_chart_against_what_pools_give_of_the_host(
+    doctor: Doctor, allowed: list[str] | None, pool: Object, expected: list[tuple[str, str]]
+) -> None:
+    pools = [node("a", MI300X, labels={"rack": "a"}), gpupool("p", {"rack": "a"}, accelerator="MI300X", **pool)]
+    site = [] if allowed is None else [site_map(hostAccess=allowed)]
+    found = [
+        (level, message, remedy) for level, check, _, message, remedy in doctor(*pools, *site) if check == "host-access"
+    ]
+    assert found == [("Warning", *said) for said in expected]
+
+
 def test_a_namespace_that_no_pool_lets_in(doctor: Doctor) -> None:
     pool = gpupool("p", {"rack": "a"}, namespaceSelector={"matchLabels": {"team": "x"}})
     objects = [node("a", MI300X, labels={"rack": "a"}), pool, namespace("team")]

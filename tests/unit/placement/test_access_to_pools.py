@@ -1,5 +1,5 @@
-"""Who may use a pool: namespaces by label, Pod Security levels, whole nodes; which nodes have the fabric free; and which
-ServiceAccounts a job may name.
+"""Who may use a pool: namespaces by label, Pod Security levels, what the installation allows, whole nodes; which nodes have the
+fabric free; and which ServiceAccounts a job may name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpujob.placement.report import summary
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
-from gpujob.values.vocabulary import Outcome, Reason, Verdict
+from gpujob.values.vocabulary import HostAccess, Outcome, Reason, Verdict
 
 HOSTED = {"accelerator": "MI300X", "deviceMode": "HostDevices", "gpusPerNode": 8}
 
@@ -148,6 +148,57 @@ def test_what_pod_security_forbids_is_told_with_the_label(level: str, pool: Obje
     )
     assert said(found) == (Verdict.MISCONFIGURED, [sentence])
     assert found.candidates[0].reasons[0].reason is Reason.POD_SECURITY_BLOCKED
+
+
+HOST_DEVICES = "privileged containers with the host's device files"
+
+
+@pytest.mark.parametrize(
+    ("pool", "asked", "gives", "value", "other"),
+    [
+        (hosted(), {"gpusPerNode": 8}, HOST_DEVICES, "hostDevices", HostAccess.NETWORK),
+        (gpupool("lab", {"rack": "a"}, fabric=FABRIC), {"nodes": 2}, "the host's network", "hostNetwork",
+         HostAccess.DEVICES),
+    ],
+)  # fmt: skip
+def test_what_the_installation_forbids_is_told_with_the_value_of_the_chart(
+    pool: Object, asked: Object, gives: str, value: str, other: HostAccess
+) -> None:
+    objects = [*([bare("n")] if "gpusPerNode" in asked else [linked("n"), linked("m")]), pool, space()]
+
+    def decided(*allowed: HostAccess) -> Decision:
+        catalog = replace(ANY_IMAGES, host_access=frozenset(allowed))
+        (placing,) = place_all(
+            [Waiting("0", "", demand(**asked), namespace="default")], fleet(*objects, catalog=catalog), catalog
+        )
+        return placing.decision
+
+    sentence = f"GPUPool lab gives its pods {gives}, which this installation forbids; set admission.{value} of the chart to true"
+    for allowed in ((), (other,)):
+        found = decided(*allowed)
+        assert said(found) == (Verdict.MISCONFIGURED, [sentence])
+        assert found.candidates[0].reasons[0].reason is Reason.HOST_ACCESS_DENIED
+    assert decided(HostAccess(value)).verdict is Verdict.PLACED
+    # Without an installation nothing forbids it.
+    assert planned(*objects, **asked).verdict is Verdict.PLACED
+
+
+def test_a_pool_that_gives_nothing_of_the_host_is_for_all_installations() -> None:
+    catalog = replace(ANY_IMAGES, host_access=frozenset())
+    network = gpupool("lab", {"rack": "a"}, fabric=FABRIC)
+    locking = gpupool("lab", {"rack": "a"}, fabric={"capabilities": ["IPC_LOCK"]})
+    for pool, asked in ((network, {}), (locking, {"nodes": 2})):
+        world = fleet(linked("n"), linked("m"), pool, space(), catalog=catalog)
+        (placing,) = place_all([Waiting("0", "", demand(**asked), namespace="default")], world, catalog)
+        assert placing.decision.verdict is Verdict.PLACED
+
+
+def test_a_free_pool_takes_the_job_that_another_may_not_have() -> None:
+    catalog = replace(ANY_IMAGES, host_access=frozenset())
+    world = fleet(bare("n"), hosted(), space(), node("free", H100), catalog=catalog)
+    (placing,) = place_all([Waiting("0", "", demand(gpusPerNode=8), namespace="default")], world, catalog)
+    assert placing.decision.choice is not None
+    assert placing.decision.choice.nodes == ("free",)
 
 
 def test_labels_of_a_namespace_that_are_not_known_never_fit() -> None:

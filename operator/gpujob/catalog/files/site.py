@@ -1,5 +1,5 @@
 """What an installation adds to the shipped catalog: prices that it pays, rows of its own, mirrors of registries, the
-ServiceAccounts that jobs may name, and where the documentation site is.
+ServiceAccounts that jobs may name, what of the host GPUPools may give, and where the documentation site is.
 
 The chart writes it from its values into the ConfigMap `gpujob-site`, where the operator and the command line read it:
 
@@ -7,6 +7,7 @@ The chart writes it from its values into the ConfigMap `gpujob-site`, where the 
     catalog: {runtimes: [...], accelerators: [...]}
     imageMirrors: [{from: docker.io/rocm, to: registry.example/rocm}]
     serviceAccounts: [dataset-reader]
+    hostAccess: [hostDevices, hostNetwork]
     docsURL: https://docs.example/gpujob
 
 A price of an accelerator is of one device an hour, of an instance type of one node an hour. Rows are those of `--catalog`;
@@ -27,7 +28,7 @@ from gpujob.catalog.files.fields import Row
 from gpujob.catalog.images.mirrors import Mirror, is_registry
 from gpujob.values.errors import BadInput, BadQuantity, CatalogInvalid
 from gpujob.values.quantity import MAX_PRICE, parse_dollars
-from gpujob.values.vocabulary import CapacityType
+from gpujob.values.vocabulary import CapacityType, HostAccess
 
 CONFIG_MAP: Final = "gpujob-site"
 """The name of the ConfigMap in the operator's namespace."""
@@ -36,7 +37,7 @@ FILE: Final = "site.yaml"
 MOST_OF_A_NODE: Final = 64 * MAX_PRICE
 """The highest price of a node: of as many devices as one was ever seen to have, and some more."""
 
-_MEMBERS: Final = ("prices", "catalog", "imageMirrors", "serviceAccounts", "docsURL")
+_MEMBERS: Final = ("prices", "catalog", "imageMirrors", "serviceAccounts", "hostAccess", "docsURL")
 _ACCOUNT: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _URL: Final = re.compile(r"(?=.{1,512}$)https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~%/-]*)?")
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
@@ -49,7 +50,7 @@ def with_site(catalog: Catalog, text: str) -> Catalog:
     """
     documents = [document for document in load.read_documents(text) if document is not None]
     if not documents:
-        return replace(catalog, service_accounts=frozenset())
+        return replace(catalog, service_accounts=frozenset(), host_access=frozenset())
     if len(documents) > 1:
         raise BadInput(f"{FILE} has {len(documents)} documents; write one")
     site = Row(FILE, documents[0])
@@ -58,6 +59,7 @@ def with_site(catalog: Catalog, text: str) -> Catalog:
     made = with_prices(made, site.table("prices").items())
     made = with_mirrors(made, "imageMirrors", site.rows("imageMirrors"))
     made = _with_accounts(made, site.rows("serviceAccounts"))
+    made = _with_host_access(made, site.rows("hostAccess"))
     return _with_docs(made, site.text("docsURL", ""))
 
 
@@ -79,6 +81,19 @@ def _with_accounts(catalog: Catalog, names: Iterable[Any]) -> Catalog:
         if not (isinstance(name, str) and name in good)
     )
     return replace(catalog, service_accounts=good, refused=(*catalog.refused, *wrong))
+
+
+def _with_host_access(catalog: Catalog, words: Iterable[Any]) -> Catalog:
+    """The catalog with what of the host GPUPools may give to pods, and nothing else."""
+    known = {each.value: each for each in HostAccess}
+    rows = [(f"hostAccess row {number}", word) for number, word in enumerate(words, start=1)]
+    good = frozenset(known[word] for _, word in rows if isinstance(word, str) and word in known)
+    wrong = tuple(
+        (row, f"{row}: {str(word)[:100]!r} is none of {', '.join(known)}")
+        for row, word in rows
+        if not (isinstance(word, str) and word in known)
+    )
+    return replace(catalog, host_access=good, refused=(*catalog.refused, *wrong))
 
 
 def with_prices(catalog: Catalog, prices: Iterable[tuple[str, Any]]) -> Catalog:

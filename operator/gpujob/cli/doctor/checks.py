@@ -23,6 +23,7 @@ CHECKS: Final[Checks] = (
     pools.drivers,
     nodes.kernels,
     pools.groups,
+    pools.host_access,
     pools.health,
     pools.prices,
     pools.catalog_age,

@@ -15,7 +15,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.images.drivers import driver_too_old
 from gpujob.placement.images.image import shipped_images
 from gpujob.values.untrusted import table, tables
-from gpujob.values.vocabulary import Reason, Vendor
+from gpujob.values.vocabulary import HostAccess, Reason, Vendor
 
 OLD_PRICES: Final = 180
 """Days after which list prices are reported as old."""
@@ -79,6 +79,29 @@ def groups(facts: Facts) -> Iterator[Found]:
         )
     elif amd:
         yield fine(check, f"{len(amd)} AMD pools say their device groups")
+
+
+def host_access(facts: Facts) -> Iterator[Found]:
+    """Pools that give pods of the host what the installation forbids."""
+    check, allowed = "host-access", facts.fleet.host_access
+    if allowed is None:
+        return
+    pools = facts.fleet.whole_pools
+    for access, names, gives, by in (
+        (HostAccess.DEVICES, [pool.name for pool in pools if pool.host_devices], "pods device files", "deviceMode"),
+        (
+            HostAccess.NETWORK,
+            [pool.name for pool in pools if pool.fabric and pool.fabric.host_network],
+            "gangs the network",
+            "fabric.hostNetwork",
+        ),
+    ):
+        if names and access not in allowed:
+            said = f"the chart's admission.{access.value} is false, and {several(names)} give {gives} of the host"
+            remedy = f"upgrade the release with --set admission.{access.value}=true, or change spec.{by} of the GPUPool"
+            yield warning(check, said, remedy)
+        elif names:
+            yield fine(check, f"the chart's admission.{access.value} is true, as {several(names)} need")
 
 
 def health(facts: Facts) -> Iterator[Found]:

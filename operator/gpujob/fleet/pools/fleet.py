@@ -24,6 +24,7 @@ from gpujob.fleet.pools.ahead import Ahead, Taking
 from gpujob.fleet.pools.naming import without_type
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.reserve import Pods, reserved, unnamed_reserved, with_ahead
+from gpujob.values.vocabulary import HostAccess
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Fleet:
     """Where PersistentVolumeClaims can be mounted."""
     priorities: Priorities = field(default_factory=dict)
     """The PriorityClasses; empty if they are unknown."""
+    host_access: frozenset[HostAccess] | None = None
+    """What of the host the installation lets GPUPools give to pods; None if no installation is known."""
     answers: dict[object, tuple[Any, Any]] = field(default_factory=dict, compare=False, repr=False)
     """Cache of results that placement computes from the facts of all pools, each with its inputs; a fleet shares it with its
     successors.

@@ -75,7 +75,8 @@ def read_fleet(
         for family in families
         for pool in with_awaited(tuple(with_handler(each, runtime_classes) for each in family), usage)
     ]
-    return Fleet(by_name((*pools, *joined_pools(pools, catalog).pools)), runtime_classes, claims.overlaps)
+    joined = joined_pools(pools, catalog).pools
+    return Fleet(by_name((*pools, *joined)), runtime_classes, claims.overlaps, host_access=catalog.host_access)
 
 
 def by_name(pools: Iterable[Pool]) -> tuple[Pool, ...]:

@@ -200,7 +200,9 @@ class FleetIndex:
             for pool in self._joined.pools:
                 _ = pool.stock, pool.size
             self._ordered = by_name((*pools, *self._joined.pools))
-        return Fleet(self._ordered, runtime_classes, self._overlaps, answers=self._answers)
+        return Fleet(
+            self._ordered, runtime_classes, self._overlaps, host_access=self._catalog.host_access, answers=self._answers
+        )
 
     def _classify(self, classes: Classes) -> None:
         """Marks the pools for a rebuild whose pods require another handler of their nodes than before."""

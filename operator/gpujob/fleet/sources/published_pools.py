@@ -37,7 +37,8 @@ def fleet_of(pools: Iterable[GPUPool], catalog: Catalog, runtime_classes: Classe
     read = [_pool(pool, pool.status, catalog, taken) for pool in pools if pool.status and pool.status.gpus]
     # Users who cannot read nodes cannot read RuntimeClasses either; the operator checked those that GPUPools name.
     named = {pool.runtime_class: RuntimeClass() for pool in read if pool.runtime_class}
-    return Fleet(tuple(sorted(read, key=lambda pool: pool.name)), {**named, **runtime_classes})
+    ordered = tuple(sorted(read, key=lambda pool: pool.name))
+    return Fleet(ordered, {**named, **runtime_classes}, host_access=catalog.host_access)
 
 
 def is_discovered(pool: GPUPool) -> bool:

@@ -1,7 +1,7 @@
-"""Filters about access to a pool: the namespaces that an admin admits, Pod Security, whole nodes.
+"""Filters about access to a pool: the namespaces that an admin admits, Pod Security, the installation, whole nodes.
 
 A GPUPool can give pods more than they may have by default (the host's devices, its network, locked memory). The namespace must
-allow it, so that a GPUJob does not bypass Pod Security.
+allow it, so that a GPUJob does not bypass Pod Security; devices and network of the host the chart must allow too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.request.demand import Demand
 from gpujob.values.finding import Finding, counted, listed
-from gpujob.values.vocabulary import Reason
+from gpujob.values.vocabulary import HostAccess, Reason
 
 
 def namespace_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
@@ -46,6 +46,18 @@ def pod_security_blocked(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | 
     return None
 
 
+def host_access_denied(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
+    """The GPUPool gives its pods of the host what the installation lets none give."""
+    if fleet.host_access is None:
+        return None
+    denied = {access: what for access, what in _of_the_host(demand, pool) if access not in fleet.host_access}
+    if not denied:
+        return None
+    sentence = "GPUPool {} gives its pods {}, which this installation forbids; set {} of the chart to true"
+    values = (f"admission.{access.value}" for access in denied)
+    return Finding(Reason.HOST_ACCESS_DENIED, sentence, (pool.family, listed(denied.values()), listed(values)))
+
+
 def part_of_a_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """A pool with host devices assigns whole nodes only."""
     each = pool.largest
@@ -59,13 +71,17 @@ def part_of_a_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 def _privileges(demand: Demand, pool: Pool) -> Iterator[str]:
     """Privileges of this job's pods on the pool that the level `baseline` forbids."""
+    yield from (what for _, what in _of_the_host(demand, pool))
+    if pool.fabric is not None and demand.nodes > 1 and pool.fabric.lock_memory:
+        yield "the capability IPC_LOCK"
+
+
+def _of_the_host(demand: Demand, pool: Pool) -> Iterator[tuple[HostAccess, str]]:
+    """What this job's pods get of the host on the pool, each with its words."""
     if pool.host_devices:
-        yield "privileged containers with the host's device files"
-    if pool.fabric is not None and demand.nodes > 1:
-        if pool.fabric.host_network:
-            yield "the host's network"
-        if pool.fabric.lock_memory:
-            yield "the capability IPC_LOCK"
+        yield HostAccess.DEVICES, "privileged containers with the host's device files"
+    if pool.fabric is not None and demand.nodes > 1 and pool.fabric.host_network:
+        yield HostAccess.NETWORK, "the host's network"
 
 
 def _unknown(demand: Demand, needed: bool, fleet: Fleet) -> Finding | None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.filters.access import namespace_excluded, part_of_a_node, pod_security_blocked
+from gpujob.placement.filters.access import host_access_denied, namespace_excluded, part_of_a_node, pod_security_blocked
 from gpujob.placement.filters.limit_range import beyond_limits
 from gpujob.placement.filters.memory import memory_too_small, memory_unknown, ran_out_before
 from gpujob.placement.filters.volumes import volume_of_one_node
@@ -218,6 +218,7 @@ POOL_RULES: Final[tuple[PoolRule, ...]] = (
     runtime_class_missing,
     namespace_excluded,
     pod_security_blocked,
+    host_access_denied,
     part_of_a_node,
     volume_of_one_node,
     beyond_limits,

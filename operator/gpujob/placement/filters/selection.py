@@ -9,7 +9,7 @@ from typing import Final
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.filters import pool_filters
-from gpujob.placement.filters.access import namespace_excluded, part_of_a_node, pod_security_blocked
+from gpujob.placement.filters.access import host_access_denied, namespace_excluded, part_of_a_node, pod_security_blocked
 from gpujob.placement.filters.limit_range import beyond_limits
 from gpujob.placement.filters.memory import memory_too_small, memory_unknown, ran_out_before
 from gpujob.placement.filters.pool_filters import PoolRule
@@ -61,6 +61,7 @@ _QUIET: Final[Mapping[PoolRule, Callable[[Pool], bool]]] = {
     ),
     namespace_excluded: lambda pool: not pool.namespaces,
     part_of_a_node: lambda pool: not pool.host_devices,
+    host_access_denied: lambda pool: not pool.host_devices and not (pool.fabric and pool.fabric.host_network),
 }
 """When a filter rejects the pool for no job, because of the pool's facts."""
 
@@ -83,6 +84,7 @@ _OF_KIN: Final = frozenset(
         pool_filters.precision_unsupported,
         pool_filters.price_unknown,
         pod_security_blocked,
+        host_access_denied,
         volume_of_one_node,
     }
 )
