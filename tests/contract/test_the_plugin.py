@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -239,12 +241,39 @@ def test_the_bytes_of_an_archive_depend_on_its_files_alone(tmp_path: Path) -> No
     }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Runner:
+    """A runner of the release workflow: what uv calls its platform, PyInstaller's folder for it, and a form of its programs."""
+
+    platform: str
+    bootloader: str
+    is_code: Callable[[bytes], bool]
+
+
+def elf(machine: int) -> Callable[[bytes], bool]:
+    """Whether the first bytes of a file are those of 64-bit ELF of a machine (https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html)."""
+    return lambda head: head[:5] == b"\x7fELF\x02" and int.from_bytes(head[18:20], "little") == machine
+
+
+ARM64 = 0x0100000C
+
+
+def of_apple_silicon(head: bytes) -> bool:
+    """Whether a Mach-O file is of arm64, alone or among others (mach-o/loader.h and fat.h)."""
+    if head[:4] == b"\xcf\xfa\xed\xfe":
+        return int.from_bytes(head[4:8], "little") == ARM64
+    count = int.from_bytes(head[4:8], "big")
+    return head[:4] == b"\xca\xfe\xba\xbe" and any(
+        int.from_bytes(head[start : start + 4], "big") == ARM64 for start in range(8, 8 + 20 * count, 20)
+    )
+
+
 RUNNERS = {
-    "ubuntu-24.04": "x86_64-unknown-linux-gnu",
-    "ubuntu-24.04-arm": "aarch64-unknown-linux-gnu",
-    "macos-15": "aarch64-apple-darwin",
+    "ubuntu-24.04": Runner("x86_64-unknown-linux-gnu", "Linux-64bit-intel", elf(62)),
+    "ubuntu-24.04-arm": Runner("aarch64-unknown-linux-gnu", "Linux-64bit-arm", elf(183)),
+    "macos-15": Runner("aarch64-apple-darwin", "Darwin-64bit", of_apple_silicon),
 }
-"""The runners of the release workflow, and what uv calls their platforms."""
+"""Those machines are not here, but for the first."""
 
 
 def test_the_workflow_packs_on_these_runners() -> None:
@@ -252,17 +281,35 @@ def test_the_workflow_packs_on_these_runners() -> None:
     assert workflow["jobs"]["plugin"]["strategy"]["matrix"]["os"] == list(RUNNERS)
 
 
-@pytest.mark.parametrize("system", RUNNERS.values())
-def test_every_locked_dependency_of_the_archive_has_a_wheel_for_its_platform(system: str, tmp_path: Path) -> None:
-    """Those machines are not here: a dependency that must be compiled would fail the release, or take another code into it."""
+@pytest.mark.parametrize("python", ["3.12", "3.14"])
+@pytest.mark.parametrize("runner", RUNNERS.values(), ids=RUNNERS)
+def test_every_locked_dependency_of_the_archive_has_a_wheel_for_its_platform(
+    runner: Runner, python: str, tmp_path: Path
+) -> None:
+    """A dependency that must be compiled would fail the release, or take another code into it."""
     uv = shutil.which("uv") or REPOSITORY / ".uv" / "bin" / "uv"
     locked_by = [f"--requirements={REPOSITORY / 'requirements' / name}" for name in ("cli.txt", "release.txt")]
     done = subprocess.run(
-        [uv, "pip", "install", "--quiet", "--dry-run", f"--target={tmp_path}", f"--python-platform={system}",
-         "--python-version=3.12", "--only-binary=:all:", "--require-hashes", *locked_by],
+        [uv, "pip", "install", "--quiet", f"--target={tmp_path}", f"--python-platform={runner.platform}",
+         f"--python-version={python}", "--only-binary=:all:", "--require-hashes", *locked_by],
         cwd=REPOSITORY, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    loader = tmp_path / "PyInstaller" / "bootloader" / runner.bootloader / "run"
+    compiled = [path for path in tmp_path.rglob("*") if path.suffix in (".so", ".dylib")]
+    assert {path.relative_to(tmp_path).parts[0] for path in compiled} >= {"orjson", "pydantic_core"}
+    for path in (loader, *compiled):
+        with path.open("rb") as code:
+            assert runner.is_code(code.read(512)), path.name
+
+
+def test_the_plugin_is_packed_without_the_tools_of_the_tests(tmp_path: Path) -> None:
+    """Tools that have no wheel for a runner's platform would fail its release for nothing."""
+    for name in ("Makefile", "requirements", "pyproject.toml"):
+        (tmp_path / name).symlink_to(REPOSITORY / name)
+    done = subprocess.run(["make", "--dry-run", "plugin"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "requirements/cli.txt requirements/release.txt" in done.stdout
+    assert "requirements/dev.txt" not in done.stdout
 
 
 @pytest.mark.parametrize(
