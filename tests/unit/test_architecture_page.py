@@ -43,6 +43,17 @@ def test_each_question_is_answered_by_folders_that_exist() -> None:
     assert [path for paths in named for path in paths if not (SOURCE / path).exists()] == []
 
 
+def test_each_answer_names_a_definition_of_a_file_in_its_folders() -> None:
+    rows = [row.split("|") for row in section("Five questions").splitlines() if row.startswith("| ") and "?" in row]
+    for _, _, folders, begin, _ in rows:
+        named = re.findall(r"`(\w+)` in `(\w+\.py)`", begin)
+        assert {file for _, file in named} == set(re.findall(r"`(\w+\.py)`", begin)) != set()
+        for name, file in named:
+            files = [SOURCE / folder / file for folder in re.findall(r"`([\w/]+/)`", folders)]
+            found = [path for path in files if path.is_file()]
+            assert [path.name for path in found if re.search(rf"\b(def|class) {name}\b", path.read_text())] == [file]
+
+
 def test_each_room_is_in_the_table() -> None:
     rooms = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     assert set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE)) >= rooms
