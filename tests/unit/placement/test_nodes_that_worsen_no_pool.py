@@ -19,7 +19,7 @@ from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.summary import summary
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.values.vocabulary import Verdict
+from gpujob.values.vocabulary import Reason, Verdict
 
 CATALOG = load_catalog()
 SPOT = {"karpenter.sh/capacity-type": "spot"}
@@ -77,8 +77,15 @@ def test_hosts_of_two_sizes_must_be_fixed_for_every_job(spec: dict[str, int]) ->
     )
 
 
-POOL = gpupool("pa", {"pool": "pa"})
+def driver(version: str | None) -> dict[str, Any]:
+    """Labels of a node of the pool that tell this driver, or none: CUDA's version tells the oldest that has it."""
+    keys = ("driver-version.full", "driver.major", "driver-version.major", "driver.minor", "driver.rev", "runtime.major",
+            "runtime.minor", "runtime-version.full", "runtime-version.major", "runtime-version.minor")  # fmt: skip
+    return {**NEW, **{f"nvidia.com/cuda.{key}": None for key in keys}, "nvidia.com/cuda.driver-version.full": version}
+
+
 NEW = {"pool": "pa"}
+POOL = gpupool("pa", {"pool": "pa"})
 UNREAD = [
     node("b", None, devices={"nvidia.com/gpu": "4"}, labels=NEW),
     node("b", L4, 2, devices={"nvidia.com/gpu": "4"}, labels=NEW),
@@ -111,6 +118,54 @@ def test_the_accelerator_that_an_admin_names_makes_the_node_a_known_one() -> Non
     named = gpupool("pa", {"pool": "pa"}, accelerator="L4")
     found = decided(node("a", L4, 4, labels=NEW), UNREAD[0], named, nodes=2, gpusPerNode=4)
     assert found.verdict is Verdict.PLACED
+
+
+OLD = driver("470.10.1")
+UPGRADE = {"nvidia.com/gpu-driver-upgrade-state": "pod-restart-required"}
+
+
+@pytest.mark.parametrize(("other", "verdict", "on"), [
+    (node("b", L4, 4, labels=driver("580.95.05")), Verdict.PLACED, "b"),
+    (node("b", L4, 4, labels=driver("580.95.05"), cordoned=True), Verdict.WAITING, None),
+    (node("b", L4, 4, labels={**driver("580.95.05"), "nvidia.com/mig.config.state": "pending"}), Verdict.WAITING, None),
+    (node("b", L4, 4, labels={**OLD, **UPGRADE}), Verdict.WAITING, None),
+    (node("b", L4, devices={}, labels=driver("580.95.05")), Verdict.MISCONFIGURED, None),
+    (node("b", L4, devices={}, labels=driver(None)), Verdict.MISCONFIGURED, None),
+    (node("b", None, devices={"nvidia.com/gpu": "4"}, labels=NEW), Verdict.MISCONFIGURED, None),
+    (node("b", L4, 4, labels=driver(None)), Verdict.PLACED, "b"),
+    (node("b", L4, 4, labels=OLD), Verdict.IMPOSSIBLE, None),
+])  # fmt: skip
+@pytest.mark.parametrize("third", [(), (node("c", L4, 4, labels=OLD),), (node("c", L4, 4, labels=driver("470.99.1")),)])
+def test_a_driver_that_is_too_old_says_nothing_of_another_node(
+    other: Object, verdict: Verdict, on: str | None, third: tuple[Object, ...]
+) -> None:
+    found = decided(node("a", L4, 4, labels=OLD), other, *third, POOL, gpusPerNode=4)
+    assert found.verdict is verdict, summary(found)
+    assert (found.choice.nodes if found.choice else None) == ((on,) if on else None)
+
+
+def test_nodes_of_which_no_driver_is_known_run_a_gang_beside_one_whose_driver_is_too_old() -> None:
+    unknown = [node(name, L4, 4, labels=driver(None), price=price) for name, price in (("b", "1"), ("c", "2"))]
+    old = node("a", L4, 4, labels=OLD, price="1")
+    for pools in ((POOL,), ()):
+        found = decided(old, *unknown, *pools, nodes=2, gpusPerNode=4)
+        assert found.choice is not None, summary(found)
+        assert found.choice.nodes == ("b", "c")
+
+
+def test_an_unknown_driver_is_a_warning_where_the_others_are_new_enough() -> None:
+    nodes = [
+        node("a", L4, 4, labels=OLD),
+        node("b", L4, 4, labels=driver(None)),
+        node("c", L4, 4, labels=driver("580.95.05")),
+    ]
+    alone = decided(*nodes, POOL, gpusPerNode=4)
+    both = decided(*nodes, POOL, nodes=2, gpusPerNode=4)
+    assert alone.choice is not None
+    assert both.choice is not None
+    assert (alone.choice.nodes, both.choice.nodes) == (("c",), ("b", "c"))
+    reasons = [{doubt.reason for doubt in each.candidates[0].doubts} for each in (alone, both)]
+    assert [Reason.DRIVER_UNKNOWN in each for each in reasons] == [False, True]
 
 
 @pytest.mark.parametrize("unread", UNREAD)

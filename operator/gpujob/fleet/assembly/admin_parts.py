@@ -107,8 +107,8 @@ def _level(alone: Pool, whole: Pool) -> Level:
     down = alone.problem is not None
     price = alone.price or (whole.price if down else None)
     return Level(
-        ANY if down else release(alone.driver),
-        UNKNOWN if down else alone.memory or 0,
+        release(alone.driver) or (ANY if down else ()),
+        alone.memory or (UNKNOWN if down else 0),
         (price is not None, -price.per_gpu_hour if price else 0),
     )
 
@@ -130,6 +130,7 @@ def _words(level: Level, part: Pool, worst: Level, whole: Pool) -> str:
     words = (
         (types != whole.all_capacity_types, "-".join(types).lower()),
         (level.driver > worst.driver and part.driver, f"driver-{part.driver}"),
+        (not level.driver and part.driver != whole.driver, _unknown_or(part.driver)),
         (level.memory > worst.memory and part.memory, f"memory-{Size(part.memory or 0)}"),
         (
             level.cheap > worst.cheap and part.price,
@@ -137,6 +138,11 @@ def _words(level: Level, part: Pool, worst: Level, whole: Pool) -> str:
         ),
     )
     return ",".join(str(word) for holds, word in words if holds) or "others"
+
+
+def _unknown_or(driver: str | None) -> str:
+    """The word for nodes of which some have no known driver, and none one as old as the oldest of the pool."""
+    return f"driver-{driver}-or-unknown" if driver else "driver-unknown"
 
 
 def _unused(name: str, taken: Collection[str]) -> str:

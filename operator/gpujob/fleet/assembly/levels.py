@@ -83,15 +83,25 @@ def sets_of(
 
 def _reaching(levels: Mapping[str, Level], steps: Sequence[Release]) -> list[frozenset[str]]:
     """The names that reach each level of these."""
-    found = _levels(levels.values(), steps)
-    return [frozenset(name for name, its in levels.items() if its.reaches(level)) for level in found]
+    return [
+        frozenset(name for name, its in read.items() if its.reaches(level))
+        for read in _readings(levels)
+        for level in _levels(read.values(), steps)
+    ]
+
+
+def _readings(levels: Mapping[str, Level]) -> Iterator[Mapping[str, Level]]:
+    """The levels with an unknown driver as the oldest, because others surely run an image, then as the newest, because one that is
+    known to be too old may be all that the image cannot run on.
+    """
+    yield levels
+    if len({level.driver == () for level in levels.values()}) > 1:
+        yield {name: level if level.driver else level._replace(driver=ANY) for name, level in levels.items()}
 
 
 def _levels(found: Collection[Level], steps: Sequence[Release]) -> list[Level]:
     """The levels of nodes, then what several of them have in common, but for what all have."""
-    known = {level for level in found if level.driver is not ANY}
-    best = max((level.cheap for level in known), default=None)
-    own = known | {level for level in found if best is None or level.cheap > best}
+    own = set(found)
     levels = _closed(own)
     if len(levels) > MOST_PARTS:
         own = _by_steps(own, steps)

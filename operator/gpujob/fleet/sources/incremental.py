@@ -266,18 +266,31 @@ class FleetIndex:
 
     def _replace_nodes(self, but_of: Set[Home]) -> None:
         """Puts the new figures of changed nodes into their pools, except pools that were just built from them."""
-        changes: dict[Home, dict[str, tuple[PoolNode, ...]]] = defaultdict(dict)
+        changes: dict[Home, dict[str, list[DeviceGroup]]] = defaultdict(dict)
         for name in self._touched:
             for home in (home for home in self._homes_of.get(name, ()) if home not in but_of):
-                whole, groups = self._base[home][0], self._homes[home][name]
-                admin = self._admins.get(home) if isinstance(home, str) and whole.problem is None else None
-                unknown = (unknown_beside(admin, self._catalog),) if admin else ()
-                nodes = pool_nodes(groups, self._usage, whole.fabric, whole.tolerated, *unknown)
-                changes[home][name] = tuple(for_pods_of(whole.handler, node) for node in nodes)
+                changes[home][name] = self._homes[home][name]
         for home, changed in changes.items():
-            self._base[home] = tuple(_with_nodes(pool, changed) for pool in self._base[home])
+            figures = {
+                known: self._figures(home, changed, known) for known in {p.problem is None for p in self._base[home]}
+            }
+            self._base[home] = tuple(_with_nodes(pool, figures[pool.problem is None]) for pool in self._base[home])
             self._changed.add(home)
         self._touched.clear()
+
+    def _figures(
+        self, home: Home, changed: Mapping[str, list[DeviceGroup]], known: bool
+    ) -> dict[str, tuple[PoolNode, ...]]:
+        """The new figures of nodes in the pools of a home whose devices are known, or in the others."""
+        whole, admin = self._base[home][0], self._admins.get(home) if isinstance(home, str) else None
+        unknown = (unknown_beside(admin, self._catalog),) if admin and known else ()
+        return {
+            name: tuple(
+                for_pods_of(whole.handler, node)
+                for node in pool_nodes(groups, self._usage, whole.fabric, whole.tolerated, *unknown)
+            )
+            for name, groups in changed.items()
+        }
 
     def _reckon_awaited(self) -> None:
         """Counts the pods that wait for any node of a pool, if a reservation or a pod of a job changed."""
