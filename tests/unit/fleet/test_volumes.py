@@ -9,7 +9,14 @@ from builders import H100, node
 
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.kubernetes.parse import read_node
-from gpujob.fleet.kubernetes.persistent_volumes import Tie, VolumeClaim, Volumes, read_tie, read_volume_claim
+from gpujob.fleet.kubernetes.persistent_volumes import (
+    Tie,
+    VolumeClaim,
+    Volumes,
+    new_node_mounts,
+    read_tie,
+    read_volume_claim,
+)
 
 NODES: dict[tuple[str, str], Node] = {
     ("", name): read_node(node(name, H100, labels={"zone": zone, "size": size}))
@@ -63,6 +70,42 @@ def test_an_old_zone_label_asks_for_the_new_one_where_nodes_have_no_old_one() ->
     }
     nodes = [read_node(node(name, H100, labels=found)) for name, found in labels.items()]
     assert [one.name for one in nodes if old.allows(one)] == ["new", "both"]
+
+
+ZONE, EBS = "topology.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone"
+IN_Z1 = tie(expression(ZONE, "In", "z1"))
+
+
+@pytest.mark.parametrize(
+    ("ties", "selector", "mounts"),
+    [
+        ([IN_Z1], [], True),
+        ([IN_Z1], [(ZONE, "In", ("z1",))], True),
+        ([IN_Z1], [(ZONE, "In", ("z2",))], False),
+        ([IN_Z1], [(ZONE, "In", ("z2", "z1"))], True),
+        ([IN_Z1], [(ZONE, "NotIn", ("z1",))], False),
+        ([IN_Z1], [(ZONE, "NotIn", ("z2",))], True),
+        ([IN_Z1], [(ZONE, "DoesNotExist", ())], False),
+        ([IN_Z1], [("failure-domain.beta.kubernetes.io/zone", "In", ("z2",))], False),
+        ([tie(expression(EBS, "In", "z1"))], [(ZONE, "In", ("z2",))], False),
+        ([tie(expression("topology.gke.io/zone", "In", "z1"))], [(ZONE, "In", ("z1",))], True),
+        ([tie(labels={ZONE: "z1__z3"})], [(ZONE, "In", ("z2",))], False),
+        ([tie(expression("rack", "In", "r"), labels={ZONE: "z1"})], [(ZONE, "In", ("z2",))], False),
+        ([tie(expression(ZONE, "In", "z1"), expression(ZONE, "In", "z2"))], [(ZONE, "In", ("z2",))], True),
+        ([tie(expression(ZONE, "NotIn", "z2"))], [(ZONE, "In", ("z2",))], False),
+        ([tie(expression("ssd", "DoesNotExist"))], [("ssd", "In", ("yes",))], False),
+        ([tie(expression("ssd", "Exists"))], [("ssd", "DoesNotExist", ())], False),
+        ([tie(expression("disks", "Gt", "4"))], [("disks", "In", ("2",))], False),
+        ([tie(expression("disks", "Gt", "4"))], [], True),
+        ([tie(expression("kubernetes.io/hostname", "In", "a"))], [], False),
+        ([tie(expression("metadata.name", "NotIn", "a", of="matchFields"))], [], True),
+        ([IN_Z1, tie(expression(EBS, "In", "z2"))], [], False),
+        ([IN_Z1, tie(expression(EBS, "In", "z1", "z2"))], [], True),
+        ([tie({})], [], False),
+    ],
+)
+def test_a_new_node_mounts_what_its_pool_s_selector_allows(ties: list[Tie], selector: list[Any], mounts: bool) -> None:
+    assert new_node_mounts(ties, tuple(selector)) is mounts
 
 
 def test_terms_are_alternatives_and_zone_labels_are_not() -> None:

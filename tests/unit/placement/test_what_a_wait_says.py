@@ -132,3 +132,36 @@ def test_pools_that_are_left_out_or_whose_nodes_did_not_come_are_not_busy() -> N
     assert said(burst, asked=away)[0].startswith(
         "fits pool burst, which has no usable node now: nodes that were to be added did not come"
     )
+
+
+def growing(zone: str, *there: str) -> list[Object]:
+    """A GPUPool of a zone that can grow to two nodes, and its nodes by their zones."""
+    provision = {"maxNodes": 2, "gpusPerNode": 8, "memory": "1000Gi", "driverVersion": "580.95.05"}
+    pool = gpupool(
+        "b", {"pool": "b", ZONE: zone}, accelerator="H100-SXM", price={"perGPUHour": "1"}, provision=provision
+    )
+    return [pool, *(node(f"n{at}", H100, labels={ZONE: at, "pool": "b"}, price="2") for at in there)]
+
+
+NEVER = (
+    "PersistentVolumeClaim c (topology.kubernetes.io/zone In z2) can be mounted on {}; use a volume of the pool's zone"
+)
+
+
+@pytest.mark.parametrize(
+    ("objects", "verdict", "where"),
+    [
+        (growing("z1"), Verdict.IMPOSSIBLE, "no node that can be added"),
+        (growing("z1", "z1"), Verdict.IMPOSSIBLE, "none of its 1 nodes, and on none that can be added"),
+        (growing("z2"), Verdict.PLACED, None),
+        (growing("z2", "z2"), Verdict.PLACED, None),
+    ],
+)
+def test_nodes_to_be_added_are_of_the_zone_that_the_selector_names(
+    objects: list[Object], verdict: Verdict, where: str | None
+) -> None:
+    job = Waiting("u", "", demand(**CLAIM), namespace="default")
+    found = next(place_all([job], fleet(*objects, *volume("z2"), catalog=ANY_IMAGES), ANY_IMAGES)).decision
+    assert found.verdict is verdict
+    reasons = [each.message for each in found.candidates[0].reasons]
+    assert reasons == ([NEVER.format(where)] if where else [])

@@ -9,11 +9,11 @@ Claims and volumes are read into slim records once, and held against the nodes o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gpujob.fleet.kubernetes.objects import Labels, Node
+from gpujob.fleet.kubernetes.objects import Labels, Node, Selector
 from gpujob.values.untrusted import one_line, table, tables, whole_number
 
 ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
@@ -22,6 +22,14 @@ ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
 
 SUCCESSORS: Final = dict(zip(ZONES[2:], ZONES[:2], strict=True))
 """The node label in place of an old one; kube-scheduler reads it if the old one is absent (plugin VolumeZone)."""
+
+ZONES_OF_DRIVERS: Final = ("topology.ebs.csi.aws.com/zone", "topology.gke.io/zone", "topology.disk.csi.azure.com/zone")
+"""Labels with the zone of a node under the names of the clouds' CSI drivers, with the same values."""
+
+NAMES: Final = frozenset({"kubernetes.io/hostname", "metadata.name"})
+"""Labels and fields with a node's own name; an autoscaler's nodes have new ones."""
+
+_ONE_WORD: Final = SUCCESSORS | dict.fromkeys(ZONES_OF_DRIVERS, ZONES[0])
 
 OF_ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 """Access modes with which one node at a time can mount a volume."""
@@ -89,6 +97,25 @@ class Tie:
             return False
         return not self.terms or any(term and all(_holds(rule, node) for rule in term) for term in self.terms)
 
+    @property
+    def sure(self) -> Selector:
+        """The terms that the labels of each of its nodes satisfy."""
+        only = self.terms[0] if len(self.terms) == 1 else ()
+        zones = ((key, "In", values) for key, values in self.zones)
+        return (*((rule.key, rule.operator, rule.values) for rule in only if not rule.of_name), *zones)
+
+    def may_allow(self, known: Selector) -> bool:
+        """Whether a new node can mount the volume, of whose labels only these terms are known."""
+        if not all(_may_hold(Expression(key, "In", values), known) for key, values in self.zones):
+            return False
+        return not self.terms or any(term and all(_may_hold(rule, known) for rule in term) for term in self.terms)
+
+
+def new_node_mounts(ties: Sequence[Tie], selector: Selector) -> bool:
+    """Whether a node to be added to a pool with this selector may mount all of these volumes."""
+    known = (*selector, *(term for tie in ties for term in tie.sure))
+    return all(tie.may_allow(known) for tie in ties)
+
 
 UNTIED: Final = Tie()
 
@@ -102,6 +129,7 @@ class Volume:
     tie: str = ""
     one_node: bool = False
     trouble: str = ""
+    requires: Tie = UNTIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +172,7 @@ class Volumes:
             return Volume(name, None, "", claim.one_node, claim.trouble)
         if tie not in self._allowed:
             self._allowed[tie] = frozenset(node.name for node in self.nodes.values() if tie.allows(node))
-        return Volume(name, self._allowed[tie], str(tie), claim.one_node, claim.trouble)
+        return Volume(name, self._allowed[tie], str(tie), claim.one_node, claim.trouble, tie)
 
 
 def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
@@ -222,7 +250,26 @@ def _expressions(term: Mapping[str, Any], field_name: str, *, of_name: bool) -> 
 
 def _holds(rule: Expression, node: Node) -> bool:
     labels: Labels = {"metadata.name": node.name} if rule.of_name else node.labels
-    value, values, operator = labels.get(rule.key), rule.values, rule.operator
+    return _accepts(rule, labels.get(rule.key))
+
+
+def _may_hold(rule: Expression, known: Selector) -> bool:
+    """Whether a label of a new node can satisfy an expression together with the known terms about it."""
+    if rule.key in NAMES:
+        return rule.operator != "In"
+    key = _ONE_WORD.get(rule.key, rule.key)
+    terms = [Expression(*term) for term in known if _ONE_WORD.get(term[0], term[0]) == key]
+    listed = [value for term in (rule, *terms) if term.operator == "In" for value in term.values]
+    if not listed and rule.operator in ("Gt", "Lt"):
+        return True
+    # Where no term lists values, the label may be absent or have another one.
+    values: list[str | None] = [*listed] or ["?", None]
+    return any(all(_accepts(term, value) for term in (rule, *terms)) for value in values)
+
+
+def _accepts(rule: Expression, value: str | None) -> bool:
+    """Whether the value of a label satisfies an expression; None: the node lacks the label."""
+    values, operator = rule.values, rule.operator
     if operator == "In":
         return value in values
     if operator == "NotIn":

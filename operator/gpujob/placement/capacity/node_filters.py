@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.kubernetes.persistent_volumes import new_node_mounts
 from gpujob.fleet.kubernetes.runtime_classes import lacks
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
@@ -27,7 +28,7 @@ def rejections(demand: Demand, pool: Pool, node: PoolNode, image_size: int | Non
         found.append(Reason.NODE_TOO_SMALL)
     if _disk_short(demand, node, image_size):
         found.append(Reason.DISK_TOO_SMALL)
-    if demand.mountable is not None and not node.coming and node.name not in demand.mountable:
+    if demand.mountable is not None and not _mounts(demand, demand.mountable, pool, node):
         found.append(Reason.ZONE_CONFLICT)
     if demand.image_volumes and node.image_mounts.able is False:
         found.append(Reason.IMAGE_VOLUME_UNSUPPORTED)
@@ -36,6 +37,11 @@ def rejections(demand: Demand, pool: Pool, node: PoolNode, image_size: int | Non
     if node.unlabelled:
         found.append(Reason.RUNTIME_CLASS_EXCLUDES)
     return tuple(found)
+
+
+def _mounts(demand: Demand, mountable: frozenset[str], pool: Pool, node: PoolNode) -> bool:
+    """Whether a node can mount the job's volumes; of one that can be added the terms of the pool's selector are known."""
+    return new_node_mounts(demand.tied, pool.selector) if node.coming else node.name in mountable
 
 
 def asked_of(demand: Demand) -> Resources:

@@ -58,9 +58,7 @@ def _unable(
     if any(Reason.NODE_TOO_SMALL in r for r in reasons):
         yield from _nodes_too_small(demand, pool, nodes)
     if any(Reason.ZONE_CONFLICT in r for r in reasons):
-        sentence = "PersistentVolumeClaim {} can be mounted on {} of its {} nodes; use a volume of the pool's zone"
-        left = sum(Reason.ZONE_CONFLICT not in r for r in reasons)
-        yield Finding(Reason.ZONE_CONFLICT, sentence, (listed(demand.ties), left or "none", len(nodes)))
+        yield _not_mountable(demand, nodes, [Reason.ZONE_CONFLICT in r for r in reasons])
     yield from _without_image_mounts(nodes, [Reason.IMAGE_VOLUME_UNSUPPORTED in r for r in reasons])
     if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
         enough, needs = sum(Reason.DISK_TOO_SMALL not in r for r in reasons), Need(disk_needed(demand, image_size))
@@ -72,6 +70,16 @@ def _unable(
             yield Finding(
                 Reason.DISK_TOO_SMALL, sentence, (needs, Size(max(node.allocatable.storage or 0 for node in nodes)))
             )
+
+
+def _not_mountable(demand: Demand, nodes: Sequence[PoolNode], refused: Sequence[bool]) -> Finding:
+    new = any(node.coming for node, kept_off in zip(nodes, refused, strict=True) if kept_off)
+    every = sum(not node.coming for node in nodes) if new else len(nodes)
+    left = sum(not kept_off for kept_off in refused)
+    sentence = "PersistentVolumeClaim {} can be mounted on {}{}; use a volume of the pool's zone"
+    where = f"{left or 'none'} of its {every} nodes" if every else "no node that can be added"
+    also = ", and on none that can be added" if new and every else ""
+    return Finding(Reason.ZONE_CONFLICT, sentence, (listed(demand.ties), where, also))
 
 
 def _without_image_mounts(nodes: Sequence[PoolNode], refused: Sequence[bool]) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
         demand,
         mountable=left,
         ties=tuple(f"{volume.claim} ({volume.tie})" for volume in tied),
+        tied=tuple(volume.requires for volume in tied),
         single=tuple(volume.claim for volume in found if volume.one_node),
         lost=tuple(claim for claim, volume in named.items() if volume is None),
         troubled=tuple((volume.claim, volume.trouble) for volume in found if volume.trouble),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpujob.catalog.devices.throughput import TRAINING, Work, work_of
 from gpujob.fleet.kubernetes.namespaces import IdRanges
+from gpujob.fleet.kubernetes.persistent_volumes import Tie
 from gpujob.fleet.policy.limit_range import Limits
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.placement.request.excluded_node import ExcludedNode
@@ -111,9 +112,11 @@ class Demand:
     claims: tuple[str, ...] = ()
     """PersistentVolumeClaims that its pods mount."""
     mountable: frozenset[str] | None = None
-    """Nodes on which all of them can be mounted; None: any. This field and the next ones are set by `volumes`."""
+    """Existing nodes on which all of them can be mounted; None: any. This field and the next ones are set by `volumes`."""
     ties: tuple[str, ...] = ()
     """The claims that leave only these nodes, with the reason of each."""
+    tied: tuple[Tie, ...] = ()
+    """What the volumes of these claims require of a node."""
     single: tuple[str, ...] = ()
     """The claims that one node at a time can mount."""
     lost: tuple[str, ...] = ()
