@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, L4, MI300X, Object, decision, demand, fleet, gpupool, node
 
+from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.summary import summary
 from gpujob.placement.suggestions.search import with_fix
@@ -74,3 +75,42 @@ def test_what_an_admin_must_fix_takes_no_fix_of_the_job_away(
     said = summary(found)
     assert said.startswith(LABEL_IT)
     assert said.endswith(f"; {fix}") or not fix
+
+
+UNKNOWN_AMD = node("u", None, devices={"amd.com/gpu": "8"})
+TO_COME = gpupool("new", X, provision={"maxNodes": 2})
+NO_NAME = gpupool("odd", X)
+ONLY_H100 = {"placement": {"accelerators": {"allow": ["H100"]}}}
+ONLY_MI300X = {"placement": {"accelerators": {"allow": ["MI300X"]}}}
+FOR_H100 = {"shapes": [{"accelerator": "H100", "gpusPerNode": 8}]}
+
+
+@pytest.mark.parametrize(
+    ("objects", "spec", "verdict"),
+    [
+        ([UNKNOWN], ONLY_H100, Verdict.MISCONFIGURED),
+        ([UNKNOWN], FOR_H100, Verdict.MISCONFIGURED),
+        ([UNKNOWN], {"placement": {"accelerators": {"allow": ["MI300X", "L4"]}}}, Verdict.MISCONFIGURED),
+        ([UNKNOWN], {"placement": {"accelerators": {"deny": ["H100"]}}}, Verdict.MISCONFIGURED),
+        ([UNKNOWN], ONLY_MI300X, Verdict.IMPOSSIBLE),
+        ([UNKNOWN], {"shapes": [{"accelerator": "MI300X", "gpusPerNode": 8}]}, Verdict.IMPOSSIBLE),
+        ([UNKNOWN_AMD], ONLY_MI300X, Verdict.MISCONFIGURED),
+        ([UNKNOWN_AMD], ONLY_H100, Verdict.IMPOSSIBLE),
+        ([UNKNOWN, node("t", L4)], ONLY_H100, Verdict.MISCONFIGURED),
+        ([node("t", L4)], ONLY_H100, Verdict.IMPOSSIBLE),
+        ([TO_COME], ONLY_H100, Verdict.MISCONFIGURED),
+        ([TO_COME], ONLY_MI300X, Verdict.MISCONFIGURED),
+        ([node("u", None, devices={"nvidia.com/gpu": "8"}, labels=X), NO_NAME], FOR_H100, Verdict.MISCONFIGURED),
+        ([node("a", MI300X, labels=X), gpupool("odd", X, accelerator="MI300Z")], ONLY_MI300X, Verdict.MISCONFIGURED),
+        ([node("u", None, devices={"nvidia.com/mig-1g.10gb": "8"})],
+         {"placement": {"accelerators": {"allow": ["H100"]}, "devices": ["Partition"]}}, Verdict.MISCONFIGURED),
+    ],
+)  # fmt: skip
+def test_devices_that_nothing_identifies_may_be_those_that_a_job_names(
+    objects: list[Object], spec: dict[str, Any], verdict: Verdict
+) -> None:
+    known = fleet(*objects, catalog=ANY_IMAGES)
+    found = with_fix(decide(demand(**spec), known, ANY_IMAGES), known, ANY_IMAGES)
+    assert found.verdict is verdict, summary(found)
+    assert choose(demand(**spec), known, ANY_IMAGES).verdict is verdict
+    assert ", unknown]" not in summary(found)

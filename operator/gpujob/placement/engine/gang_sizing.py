@@ -66,12 +66,14 @@ def _but(joins: Collection[str], names: Iterable[str], gang: Gang) -> Iterator[s
 
 
 def _resolved(demand: Demand, catalog: Catalog) -> Demand:
-    """The demand with the ids of its accelerator names that are not ids themselves."""
+    """The demand with the ids of its accelerator names that are not ids themselves, and the vendor of each id."""
     shapes = (gang.accelerator for gang in demand.gangs if gang.accelerator is not None)
     words = sorted({*demand.accelerators_allowed, *demand.accelerators_denied, *shapes})
-    named = ((word, frozenset(catalog.named(word))) for word in words)
+    named = [(word, frozenset(catalog.named(word))) for word in words]
     meant = tuple((word, ids) for word, ids in named if ids and ids != {word})
-    return demand if meant == demand.meant else demand.but(meant=meant)
+    rows = (catalog.accelerator(each) for _, ids in named for each in ids)
+    makers = {row.id: row.vendor for row in rows if row is not None}
+    return demand if (meant, makers) == (demand.meant, demand.makers) else demand.but(meant=meant, makers=makers)
 
 
 def has_more_gangs(tight: Demand, demand: Demand) -> bool:

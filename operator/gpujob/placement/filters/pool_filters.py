@@ -41,7 +41,7 @@ def vendor_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 def accelerator_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """placement.accelerators excludes the pool's accelerator."""
     names = set(pool.models) or {pool.accelerator_id}
-    if demand.accelerators_allowed and names.isdisjoint(demand.ids_of(demand.accelerators_allowed)):
+    if demand.accelerators_allowed and not demand.may_mean(demand.accelerators_allowed, pool):
         sentence = "placement.accelerators.allow names only {}"
         return Finding(Reason.ACCELERATOR_EXCLUDED, sentence, (listed(demand.accelerators_allowed),))
     if names.issubset(demand.ids_of(demand.accelerators_denied)):
@@ -52,7 +52,7 @@ def accelerator_excluded(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | 
 def other_shape(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """An entry of spec.shapes is for another accelerator."""
     wanted = demand.gang.accelerator
-    if wanted is None or demand.is_meant_for(demand.gang, (pool.accelerator_id, *pool.models)):
+    if wanted is None or demand.may_mean((wanted,), pool):
         return None
     return Finding(Reason.ACCELERATOR_EXCLUDED, "shapes[{}] is for {}", (demand.gang.entry, wanted))
 

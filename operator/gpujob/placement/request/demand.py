@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpujob.catalog.devices.throughput import TRAINING, Work, work_of
@@ -11,6 +11,7 @@ from gpujob.fleet.kubernetes.namespaces import IdRanges
 from gpujob.fleet.kubernetes.persistent_volumes import Tie
 from gpujob.fleet.policy.limit_range import Limits
 from gpujob.fleet.pools.arriving import Arriving
+from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.request.excluded_node import ExcludedNode
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import ModelDemand
@@ -63,6 +64,8 @@ class Demand:
     accelerators_denied: tuple[str, ...] = ()
     meant: tuple[tuple[str, frozenset[str]], ...] = ()
     """The job's accelerator names that are not ids, with the ids that each means."""
+    makers: Mapping[str, Vendor] = field(default_factory=dict, hash=False)
+    """The vendor of each accelerator that the job names, by id; set with `meant`."""
     pools_allowed: tuple[str, ...] = ()
     pools_denied: tuple[str, ...] = ()
     capacity_types: tuple[CapacityType, ...] = DEFAULT_CAPACITY_TYPES
@@ -196,6 +199,15 @@ class Demand:
     def is_meant_for(self, gang: Gang, accelerators: Iterable[str]) -> bool:
         """Whether a gang's accelerator, if it names one, is among these ids."""
         return gang.accelerator is None or not self.ids_of((gang.accelerator,)).isdisjoint(accelerators)
+
+    def may_mean(self, words: Iterable[str], pool: Pool) -> bool:
+        """Whether one of these names of accelerators means a pool's devices, or may: devices that nothing identifies are any of their
+        vendor's.
+        """
+        ids = self.ids_of(words)
+        if pool.accelerator is not None or pool.models:
+            return not ids.isdisjoint(pool.models or (pool.accelerator_id,))
+        return pool.vendor_assumed or any(self.makers.get(each, pool.vendor) is pool.vendor for each in ids)
 
     def outlasts(self, begins: int | None) -> bool:
         """Whether the job may still run when maintenance begins, at a time in seconds since 1970 or an unknown one."""

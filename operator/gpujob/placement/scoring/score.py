@@ -309,7 +309,8 @@ def _in_pool(trial: PoolResult, demand: Demand) -> _Standing:
     refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
     if any(finding.reason in OF_OWN_LISTS for finding in candidate.reasons):
         refused += MOST_REASONS  # The user knows whom the own lists exclude, and not what is wrong with the pools that they name.
-    if not demand.is_meant_for(candidate.gang, (candidate.pool.accelerator_id, *candidate.pool.models)):
+    wanted = candidate.gang.accelerator
+    if wanted is not None and not demand.may_mean((wanted,), candidate.pool):
         refused += MOST_REASONS  # For a pool that an entry of spec.shapes is for, that entry is reported.
     if lacks_nodes(candidate):
         refused += (

@@ -62,12 +62,15 @@ def _image(own: OwnRuntime) -> dict[str, str]:
 
 def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """Adds the pool's accelerator to the job's lists, or puts it in place of a gang's of the same vendor."""
-    name = candidate.pool.accelerator_id
+    pool = candidate.pool
+    if pool.accelerator is None and not pool.models:
+        return  # No name means devices that nothing identifies.
+    name = pool.models[0] if pool.models else pool.accelerator_id
     allowed, denied = demand.accelerators_allowed, demand.accelerators_denied
     steps = _steps_apart(candidate, demand.ids_of(allowed), catalog)
     yield from _listed_name("accelerators", name, allowed, denied, demand, steps)
     gang = candidate.gang
-    if not demand.is_meant_for(gang, (name,)) and candidate.pool.accelerator is not None:
+    if not demand.is_meant_for(gang, (name,)) and pool.accelerator is not None:
         changed = demand.changed(gang, replace(gang, accelerator=name))
         steps = _steps_apart(candidate, demand.ids_of((gang.accelerator or "",)), catalog)
         if steps == UNRELATED:
