@@ -35,7 +35,7 @@ class GangSearch:
         "_every",
         "_known",
         "_least",
-        "_only",
+        "_pools",
         "_price_limit",
         "_refused",
         "asked",
@@ -49,7 +49,9 @@ class GangSearch:
     def __init__(self, asked: GangEvaluator, every: Sequence[GangSearch], only: str | None = None) -> None:
         self.asked, self.demand, self.gang, self.fleet = asked, asked.demand, asked.demand.gang, asked.fleet
         self.catalog, self.rejections = asked.catalog, asked.rejections
-        self._only, self._least = only, needed(self.demand) or 0
+        self._pools, self._least = self.gang.pools, needed(self.demand) or 0
+        if only is not None:
+            self._pools = frozenset({only}) & (self._pools if self._pools is not None else {only})
         self._every = every
         self._but = self.fleet.joins if self.gang.nodes == 1 else frozenset[str]()
         limit = self.demand.max_price
@@ -71,7 +73,7 @@ class GangSearch:
         gpus, scales = self.gang.gpus, self.asked.scales
         # Where the speed grows with the number of GPUs, the value of one is that of the gang.
         ceiling = aim.ceiling if scales else None
-        for each in self._asked_about(order_pools(self.demand, aim, self.fleet, self.catalog).ordered):
+        for each in self._asked_about(self._in_order(aim)):
             if price_limit is not None and each.price is not None and each.price * gpus > price_limit:
                 if self.demand.trying is None:
                     return  # The order is that of the prices.
@@ -106,16 +108,20 @@ class GangSearch:
     def without_speed(self) -> Iterator[LazyCandidate]:
         """The candidates with a price and an unknown value."""
         unknown = order_pools(self.demand, Aim(Objective.VALUE), self.fleet, self.catalog).without_speed
-        return filter(None, map(self._candidate, self._asked_about(unknown)))
+        mine = unknown if self._pools is None else [each for each in unknown if each.pool in self._pools]
+        return filter(None, map(self._candidate, self._asked_about(mine)))
+
+    def _in_order(self, aim: Aim) -> Sequence[PoolScore]:
+        """The pools that the gang is for, best first."""
+        order = order_pools(self.demand, aim, self.fleet, self.catalog)
+        return order.ordered if self._pools is None else order.of(self._pools)
 
     def _asked_about(self, found: Sequence[PoolScore]) -> Iterator[PoolScore]:
-        """The pools that the gang is for and that have the memory and the price for it; these numbers exclude most pools."""
-        least, most, refused, pools = self._least, self._price_limit, self._refused, self.gang.pools
-        if self._only is not None:
-            pools = frozenset({self._only}) & (pools if pools is not None else frozenset({self._only}))
+        """Those of the pools that have the memory and the price for the gang; these numbers exclude most pools."""
+        least, most, refused = self._least, self._price_limit, self._refused
         if self._but:
             found = [each for each in found if each.pool not in self._but]
-        for each in found if pools is None else [each for each in found if each.pool in pools]:
+        for each in found:
             memory, price = each.memory, each.price
             if (
                 (memory is None or memory >= least)

@@ -7,15 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
+from typing import Final
 
 from gpujob.fleet.pools.pool import MOST_NODES, NodeSizes
 from gpujob.placement.filters.memory import divides
 from gpujob.placement.request.gang import Gang
 
+FEW: Final = 16
+"""Gangs of a group that are made at once, since all jobs read them."""
+
 
 @dataclass(frozen=True, slots=True)
 class GangGroup:
-    """Gangs in the order of their GPUs. A gang is made when it is read, because a node may have thousands of fractions of devices."""
+    """Gangs in the order of their GPUs. Of many, a gang is made when it is read: a node may have thousands of fractions of devices."""
 
     divided: bool
     """Whether the GPUs on a node divide the model's heads, if these are divided at all."""
@@ -109,4 +113,5 @@ def _every(nodes: int, largest: int, without: Sequence[int] = ()) -> GangGroup:
     def at(index: int) -> Gang:
         return Gang(nodes, index + 1 + bisect_right(skips, index + 1))
 
-    return GangGroup(not without, largest - len(without), at)
+    count = largest - len(without)
+    return _listed(not without, list(map(at, range(count)))) if count <= FEW else GangGroup(not without, count, at)

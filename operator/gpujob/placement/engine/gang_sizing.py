@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -143,7 +144,7 @@ def _as_named(demand: Demand, gang: Gang, fleet: Fleet, catalog: Catalog) -> Ite
     if model.sharding_said or gang.gpus == 1 or model.method is Method.INFERENCE:
         yield gang.sized(estimates_of(_spread(work) if demand.spreads(gang) else work).on(gang.gpus))
         return
-    whole, shared = estimates_of(work).on(gang.gpus), estimates_of(_spread(work)).on(gang.gpus)
+    whole, shared = estimates_of(work).on(gang.gpus), partial(estimates_of(_spread(work)).on, gang.gpus)
     pools: dict[bool, list[str]] = {False: [], True: []}
     for of_memory in _sizes(fleet, 1).values():
         for memory, names in of_memory.items():
@@ -151,12 +152,14 @@ def _as_named(demand: Demand, gang: Gang, fleet: Fleet, catalog: Catalog) -> Ite
     for sharded, names in pools.items():
         if names or not (sharded or pools[True]):
             only = frozenset(names) if pools[not sharded] else None
-            yield gang.sized(shared if sharded else whole, only, sharded=sharded)
+            yield gang.sized(shared() if sharded else whole, only, sharded=sharded)
 
 
-def _is_sharded(whole: Estimate, shared: Estimate, memory: float) -> bool:
+def _is_sharded(whole: Estimate, shared: Callable[[], Estimate], memory: float) -> bool:
     """Whether a model must be sharded on devices of so many bytes: where they do not hold it whole, or only with a warning."""
-    return whole.high > memory and (shared.high <= memory or whole.expected > memory)
+    if whole.expected > memory:
+        return True
+    return whole.high > memory and shared().high <= memory
 
 
 _BySize = Mapping[tuple[NodeSizes, bool], Mapping[float, list[str]]]
@@ -242,15 +245,16 @@ def _fewest(
     for group in groups:
         if heads is not None and not group.divided:
             left = [memory for memory in left if memory in doubtful]
-        first = 0
+        first = place = 0
         for memory in tuple(left):
+            # What more memory does not hold, less does not either.
             first = first_that_holds(group, first, held(memory, "expected"))
             if first == group.count:
                 break
             if memory in doubtful:
                 doubtful.remove(memory)
                 nearly[memory].setdefault(group.at(first))
-            place = first_that_holds(group, first, held(memory, "high"))
+            place = first_that_holds(group, max(first, place), held(memory, "high"))
             if place < group.count:
                 left.remove(memory)
                 found[memory].setdefault(group.at(place))
