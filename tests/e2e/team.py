@@ -29,14 +29,18 @@ class Team:
         runs_for: str = "",
         starts_after: str = "",
         exit_code: int = 0,
+        asked_exit_code: int = 143,
         found: tuple[int, str] = (0, ""),
         **spec: Any,
     ) -> str:
         """Creates a GPUJob whose pods run as given (without end, if `runs_for` is absent); returns its uid.
 
+        `asked_exit_code`: with which one its program ends when a pod is deleted while it runs, not 0.
+
         `found`: the exit code and the message of its preflight, without it, it finds nothing wrong.
         """
         told = {"runs-for": runs_for, "starts-after": starts_after, "exit-code": str(exit_code or "")}
+        told |= {"asked-exit-code": str(asked_exit_code) if asked_exit_code != 143 else ""}
         told |= {"preflight-exit-code": str(found[0] or ""), "preflight": found[1]}
         annotations = {f"{ANNOTATIONS}/{key}": value for key, value in told.items() if value}
         if annotations:

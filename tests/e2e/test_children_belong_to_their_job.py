@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpujob.lifecycle.timings import Timings
-from tests.e2e.api_server import JOBS, PODS, SERVICES, AuditLog
+from tests.e2e.api_server import JOBS, PODS, SERVICES, AuditLog, Object
 from tests.e2e.cluster import eventually, remains
 from tests.e2e.conftest import Fleet
 from tests.e2e.operator_process import OperatorProcess
@@ -97,6 +97,108 @@ def test_a_child_that_somebody_suspends_keeps_its_devices_and_the_status_says_so
     team.api.patch(JOBS.format(team.namespace), name, {"spec": {"suspend": False}})
     assert team.until("job", "Running")["startTime"] == status["startTime"]
     assert team.state("next") == "Queued"
+
+
+KEEPS = "team.example/keeps"
+LOOKS = 4.0
+"""Seconds in which the Job controller looks at a Job after a change of its pods: it collects these for one."""
+
+
+def keep(team: Team, pod: Object) -> str:
+    """Another controller's finalizer keeps a pod after its end; gives its name."""
+    name: str = pod["metadata"]["name"]
+    held = [*pod["metadata"]["finalizers"], KEEPS]
+    team.api.patch(PODS.format(team.namespace), name, {"metadata": {"finalizers": held}})
+    return name
+
+
+def let_go(team: Team, pod: str) -> None:
+    """Removes it."""
+    team.api.patch(PODS.format(team.namespace), pod, {"metadata": {"finalizers": None}})
+
+
+def is_failed(team: Team, pod: str) -> bool:
+    phase: str = team.api.get(PODS.format(team.namespace), pod)["status"]["phase"]
+    return phase == "Failed"
+
+
+def test_a_suspended_child_does_not_fail_by_the_pods_that_its_suspension_has_ended(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    """The Job controller applies a podFailurePolicy to all pods, also to those that it has deleted itself, while they are there."""
+    fleet(l4=1)
+    uid = team.submit("job", gpusPerNode=4, retries={"infrastructure": 0})
+    name = team.until("job", "Running")["jobName"]
+    old = keep(team, team.pods(uid)[0])
+    team.api.patch(JOBS.format(team.namespace), name, {"spec": {"suspend": True}})
+    eventually(lambda: is_failed(team, old), what="the pod of before Failed, and still there")
+    team.until("job", "Placed")
+    remains(lambda: not ended_as(team, uid), LOOKS, because="a pod that a suspension ends is not counted")
+    team.api.patch(JOBS.format(team.namespace), name, {"spec": {"suspend": False}})
+    status = team.until("job", "Running")
+    assert (status["attempt"], status.get("attempts"), status.get("failures")) == (1, None, None)
+    assert is_failed(team, old)
+    let_go(team, old)
+
+
+def ended_as(team: Team, uid: str) -> list[str]:
+    """How the child Jobs of a job have ended."""
+    conditions = (c for job in team.jobs(uid) for c in job.get("status", {}).get("conditions", ()))
+    return [c["type"] for c in conditions if c["type"] in ("Complete", "Failed", "FailureTarget")]
+
+
+def test_a_suspended_child_that_kubernetes_fails_all_the_same_is_in_no_count(
+    operator: OperatorProcess, fleet: Fleet, team: Team
+) -> None:
+    """Its program ends on SIGTERM with an exit code that says that it failed, as torchrun does."""
+    fleet(l4=1)
+    uid = team.submit("job", gpusPerNode=4, asked_exit_code=1, retries={"infrastructure": 0})
+    name = team.until("job", "Running")["jobName"]
+    old = keep(team, team.pods(uid)[0])
+    team.api.patch(JOBS.format(team.namespace), name, {"spec": {"suspend": True}})
+    eventually(lambda: "FailureTarget" in ended_as(team, uid), what="the Job failed by Kubernetes")
+    # It ends when it is resumed: a Job without a startTime, which a suspension takes away, cannot be Failed.
+    team.until("job", "Placed")
+    team.api.patch(JOBS.format(team.namespace), name, {"spec": {"suspend": False}})
+    team.until("job", "Restarting")
+    status = team.until("job", "Running", timeout=60)
+    assert (status["attempt"], status.get("failures")) == (2, None)
+    (entry,) = status["attempts"]
+    assert (entry["reason"], entry["blame"]) == ("PodReplaced", "Kubernetes")
+    assert entry["message"].startswith(
+        f"child Job {name} failed because of pod {old}, which the Job controller had ended itself"
+    )
+    let_go(team, old)
+
+
+@pytest.mark.parametrize("code", [1, 143])
+def test_of_two_pods_in_one_place_the_one_that_the_job_controller_deletes_is_no_failure(
+    operator: OperatorProcess, fleet: Fleet, team: Team, code: int
+) -> None:
+    """It makes a second one where the answer to its first request was lost, as when the API server ends."""
+    fleet(l4=1)
+    uid = team.submit("job", gpusPerNode=2, asked_exit_code=code, retries={"infrastructure": 0})
+    team.until("job", "Running")
+    (first,) = team.pods(uid)
+    head = {key: first["metadata"][key] for key in ("labels", "annotations", "ownerReferences", "finalizers")}
+    head |= {"name": f"{first['metadata']['name']}-twin", "finalizers": [*head["finalizers"], KEEPS]}
+    spec = {key: value for key, value in first["spec"].items() if key != "nodeName"}
+    team.api.create(PODS.format(team.namespace), {"apiVersion": "v1", "kind": "Pod", "metadata": head, "spec": spec})
+    eventually(
+        lambda: any(is_failed(team, pod["metadata"]["name"]) for pod in team.pods(uid)), what="one of them Failed"
+    )
+    if code == 143:
+        remains(
+            lambda: not ended_as(team, uid), LOOKS, because="the Job controller does not count the pod that it deletes"
+        )
+        status = team.status("job")
+        assert (status["state"], status["attempt"], status.get("attempts")) == ("Running", 1, None)
+    else:
+        status = team.until("job", "Restarting")
+        assert (status["attempts"][0]["blame"], status.get("failures")) == ("Kubernetes", None)
+    for pod in team.pods(uid):
+        if KEEPS in pod["metadata"].get("finalizers", ()):
+            let_go(team, pod["metadata"]["name"])
 
 
 def test_a_deleted_child_without_pods_is_lost_whatever_keeps_the_object(

@@ -7,6 +7,7 @@ seconds.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,6 +38,10 @@ class Program:
     exit_code: int = 0
     grace: float = 5.0
     """Seconds that it saves after SIGTERM."""
+    asked: int = 143
+    """Its exit code after SIGTERM."""
+    stays: float = 0.3
+    """Seconds that a pod which a suspension has ended is still there, as Failed; without end where a finalizer keeps it."""
     bound: bool = True
     unbound: int = 0
     """Attempts from the first whose first pod the scheduler binds to no node."""
@@ -205,7 +210,8 @@ class ApiServer:
 
     def suspend(self, key: tuple[str, str], seconds: float, *, says: bool) -> None:
         """Something suspends a Job for `seconds`. The Job controller takes its finalizer off the pods, deletes them, and makes others
-        when they have ended. It never writes its condition Suspended where that meets the resumption."""
+        when they have ended. It never writes its condition Suspended where that meets the resumption. It does not count such pods,
+        and yet applies its podFailurePolicy to them where they are still there when it looks."""
         if key not in self.objects["jobs"] or has_ended(self.objects["jobs"][key]):
             return
         uid = self.objects["jobs"][key]["metadata"]["uid"]
@@ -222,9 +228,10 @@ class ApiServer:
         self.change("jobs", key, lambda job: job.update(status={"conditions": [condition]}))
 
     def _make_pods_again(self, uid: str) -> None:
-        if any(pod["metadata"]["ownerReferences"][0]["uid"] == uid for pod in self.objects["pods"].values()):
+        pods = [pod for pod in self.objects["pods"].values() if pod["metadata"]["ownerReferences"][0]["uid"] == uid]
+        if any(pod["status"]["phase"] in ("Pending", "Running") for pod in pods):
             self.loop.call_later(0.3, self._make_pods_again, uid)
-        else:
+        elif (job := self._job(uid)) is not None and not has_ended(job):
             self._make_pods(uid)
 
     def _make_pods(self, uid: str) -> None:
@@ -385,7 +392,8 @@ class ApiServer:
         end = {"type": "Failed", "status": "True", "reason": reason, "message": message}
         end["lastTransitionTime"] = self.stamp()
         key = (job["metadata"]["namespace"], job["metadata"]["name"])
-        self.change("jobs", key, lambda job: job.update(status={"conditions": [end]}))
+        held = job.get("status", {}).get("conditions", ())
+        self.change("jobs", key, lambda job: job.update(status={"conditions": [*held, end]}))
 
     def _end_live_pods(self, uid: str) -> None:
         for key, pod in list(self.objects["pods"].items()):
@@ -395,7 +403,7 @@ class ApiServer:
     def _end_job(self, uid: str) -> None:
         job = self._job(uid)
         pods = [pod for pod in self.objects["pods"].values() if pod["metadata"]["ownerReferences"][0]["uid"] == uid]
-        phases = [pod["status"]["phase"] for pod in pods]
+        phases = [pod["status"]["phase"] for pod in pods if pod["metadata"].get("finalizers")]
         if job is None or has_ended(job) or not ("Failed" in phases or set(phases) == {"Succeeded"}):
             return
         end = {"type": "Failed" if "Failed" in phases else "Complete", "status": "True", "reason": "End"}
@@ -412,9 +420,41 @@ class ApiServer:
                 self.change("pods", key, lambda pod: pod["metadata"].pop("finalizers"))
             stamp = self.stamp()
             self.change("pods", key, lambda pod, stamp=stamp: pod["metadata"].update(deletionTimestamp=stamp))
-            owner = pod["metadata"]["labels"]["gpujob.dev/job-uid"]
-            grace = self.programs.get(owner, self.program).grace if pod["status"]["phase"] == "Running" else 0.0
-            self.loop.call_later(grace, self._gone, key)
+            program = self.programs.get(pod["metadata"]["labels"]["gpujob.dev/job-uid"], self.program)
+            runs = pod["status"]["phase"] == "Running"
+            if uncounted and runs:
+                self.loop.call_later(program.grace, self._end_uncounted, key, uid, program)
+            else:
+                self.loop.call_later(program.grace if runs else 0.0, self._gone, key)
+
+    def _end_uncounted(self, key: tuple[str, str], child: str, program: Program) -> None:
+        """The program of a pod that a suspension ends has ended; the pod is there for a while longer."""
+        if key not in self.objects["pods"]:
+            return
+        state = {"exitCode": program.asked, "startedAt": self._started(key), "finishedAt": self.stamp()}
+        status = {"phase": "Failed", "containerStatuses": [{"name": "train", "state": {"terminated": state}}]}
+        self.change("pods", key, lambda pod: pod.update(status=status))
+        self._note_end(key)
+        self.loop.call_later(0.2, self._apply_rules, child)
+        if program.stays < math.inf:
+            self.loop.call_later(program.stays, self._gone, key)
+
+    def _apply_rules(self, uid: str) -> None:
+        """The Job controller applies the podFailurePolicy of a Job to all its pods, counted or not (`getFailJobMessage`)."""
+        job = self._job(uid)
+        if job is None or has_ended(job):
+            return
+        for (namespace, name), pod in self.objects["pods"].items():
+            if pod["metadata"]["ownerReferences"][0]["uid"] != uid or pod["status"]["phase"] != "Failed":
+                continue
+            code = pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
+            for index, rule in enumerate(job["spec"]["podFailurePolicy"]["rules"]):
+                exits = rule.get("onExitCodes", {})
+                if exits.get("containerName") == "train" and code not in exits["values"]:
+                    said = f"Container train for pod {namespace}/{name} failed with exit code {code}"
+                    self._fail_job(uid, "PodFailurePolicy", f"{said} matching FailJob rule at index {index}")
+                    self.loop.call_later(0.1, self._end_live_pods, uid)
+                    return
 
     def _gone(self, key: tuple[str, str]) -> None:
         self._note_end(key)

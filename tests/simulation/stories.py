@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gpujob.lifecycle.timings import Timings
 from gpujob.values.names import child_name
 from tests.simulation.api_server import Object, Program
@@ -139,6 +141,19 @@ def stories(shift: float) -> list[Story]:
             "something else suspends its child Job for a moment",
             (gang, (20.0 + s, lambda world: others_suspend(world, 0.2, says=False))),
             Program(grace=12.0),
+        ),
+        Story(
+            "something else suspends its child Job, whose pods stay for a while after their end",
+            (gang, (20.0 + s, lambda world: others_suspend(world, 8.0, says=False))),
+            Program(grace=6.0, stays=30.0),
+        ),
+        Story(
+            "something else suspends its child Job, which Kubernetes fails by a pod of before",
+            (
+                (1.0, lambda world: world.submit("j", nodes=2, gpusPerNode=8, retries={"infrastructure": 0})),
+                (20.0 + s, lambda world: others_suspend(world, 8.0, says=True)),
+            ),
+            Program(grace=12.0, asked=1, stays=math.inf),
         ),
         Story("deleted", (submit, (2.0 + s, lambda world: world.remove("j")))),
         Story("deleted in the foreground", (submit, (2.0 + s, lambda world: world.remove("j", "Foreground")))),

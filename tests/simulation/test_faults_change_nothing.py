@@ -60,6 +60,14 @@ def test_a_fault_at_any_write_leaves_the_end_state_of_the_undisturbed_run(name: 
         assert world.ran_on() <= MOST_AFTER_END, (fault, number)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if "something else suspends" in name])
+def test_pods_that_a_suspension_of_the_child_ends_are_in_no_count_of_failures(name: str) -> None:
+    """Whether or not they are still there, as Failed, when the Job controller applies its podFailurePolicy."""
+    job = undisturbed(name)[1]["jobs"]["j"]
+    by_kubernetes = [("Kubernetes", "PodReplaced")] if "which Kubernetes fails" in name else []
+    assert (job["state"], job["failures"], job["why attempts failed"]) == ("Succeeded", None, by_kubernetes)
+
+
 @pytest.mark.parametrize("skew", [3600.0, 360.0, -360.0, -3600.0])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_clock_of_the_operators_machine_changes_nothing(name: str, skew: float) -> None:

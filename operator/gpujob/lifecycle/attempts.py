@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from gpujob.lifecycle.endings import Ending
-from gpujob.lifecycle.failures.failure import Blame
+from gpujob.lifecycle.failures.failure import UNBOUNDED, Blame
 from gpujob.lifecycle.timings import Timings
 from gpujob.status.attempts.cost import dollars
 from gpujob.status.attempts.spending import gpus_of
@@ -104,7 +104,7 @@ def larger_memory(job: JobRecord, fits: int) -> str | None:
 
 def may_retry(job: JobRecord, blame: Blame, now: datetime) -> bool:
     """Whether another attempt follows a failure of this kind at `now`, by its count and by spec.retries.withinSeconds."""
-    if blame is Blame.SPOT:
+    if blame in UNBOUNDED:
         return True
     return failures(job).get(blame.value.lower(), 0) < retries(job, blame) and not is_too_late(job, now)
 
@@ -118,6 +118,8 @@ def is_too_late(job: JobRecord, now: datetime) -> bool:
 
 def with_failure(job: JobRecord, blame: Blame, now: str) -> dict[str, Any]:
     """What a status says of failures after one more of this kind."""
+    if blame is Blame.KUBERNETES:
+        return {}
     counts, kind, since = failures(job), blame.value.lower(), job.status.get("failingSince")
     if blame is Blame.SPOT:
         return {"failures": counts | {kind: counts.get(kind, 0) + 1}}
@@ -128,12 +130,12 @@ def with_failure(job: JobRecord, blame: Blame, now: str) -> dict[str, Any]:
 def failures_in_a_row(job: JobRecord, blame: Blame, ran: float | None, timings: Timings) -> int:
     """By how many failures of this kind the pause after another one grows, that one included.
 
-    Spot nodes are reclaimed again and again in a long job, so that only attempts in a row that ran shorter than the longest pause count
-    there. `ran`: seconds that the one that fails now ran; None where status.attempts lists it.
+    Spot nodes are reclaimed again and again in a long job, and a queue suspends it, so that only attempts in a row that ran shorter
+    than the longest pause count there. `ran`: seconds that the one that fails now ran; None where status.attempts lists it.
     """
-    if blame is not Blame.SPOT:
+    if blame not in UNBOUNDED:
         return failures(job).get(blame.value.lower(), 0) + (ran is not None)
-    ended = [_seconds_of(e) if e.get("blame") == Blame.SPOT else None for e in tables(job.status, "attempts")]
+    ended = [_seconds_of(e) if e.get("blame") == blame else None for e in tables(job.status, "attempts")]
     short = 0
     for seconds in reversed([*ended, *(() if ran is None else (ran,))]):
         if seconds is None:

@@ -17,7 +17,7 @@ from gpujob.render.pod.environment import as_written, environment
 from gpujob.render.pod.pinning import affinity, tolerations
 from gpujob.render.pod.preflight import preflight_container
 from gpujob.render.pod.security import pod_security
-from gpujob.values.vocabulary import PREFLIGHT, Annotation, CapacityType
+from gpujob.values.vocabulary import KILLED, PREFLIGHT, Annotation, CapacityType
 
 TRAIN: Final = "train"
 """The training container."""
@@ -56,11 +56,13 @@ def workload(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
 def _failure_rules(attempt: Attempt) -> list[Manifest]:
     """Why the Job fails, in its own conditions: they outlive the pods. A disruption comes first, as in the operator's table.
 
-    No rule ignores or counts anything: what follows a failure is the operator's choice.
+    No rule ignores or counts anything: what follows a failure is the operator's choice. A rule also looks at pods that the Job
+    controller has ended itself and does not count (`getFailJobMessage`): for a suspension, or since there are two in one place. The
+    exit codes of programs that were asked to end are therefore in none; where such a pod counts, backoffLimit fails the Job.
     """
     disrupted = {"action": FAIL, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     names = [PREFLIGHT, TRAIN] if attempt.checks else [TRAIN]
-    exits = [{"containerName": name, "operator": "NotIn", "values": [0]} for name in names]
+    exits = [{"containerName": name, "operator": "NotIn", "values": [0, *KILLED]} for name in names]
     return [disrupted, *({"action": FAIL, "onExitCodes": each} for each in exits)]
 
 

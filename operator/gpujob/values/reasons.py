@@ -287,6 +287,9 @@ class Reason(StrEnum):
     PREEMPTED = ("Preempted", "a pod made room for one of higher priority", "none, or a higher priorityClassName")
     POD_DELETED = ("PodDeleted", "a user deleted a pod, or its node went away",
         "none: the job is tried again, retries.infrastructure times")
+    POD_REPLACED = ("PodReplaced",
+        "Kubernetes failed the child Job by a pod that a suspension, or another pod in its place, had ended",
+        "none: the job is tried again, and no count of retries has it")
     POD_NOT_ADMITTED = ("PodNotAdmitted", "the kubelet of a node refused a pod, for example since it has fewer devices than it said",
         "check device plugin and kubelet of the node; the job is tried again")
     DEADLINE_EXCEEDED = ("DeadlineExceeded", "the attempts of the job ran for activeDeadlineSeconds, all together",

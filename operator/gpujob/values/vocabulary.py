@@ -19,6 +19,8 @@ TELEMETRY_PORT: Final = "telemetry"
 """The name of the training container's port on which its reporter serves."""
 REPORT_OPTIMIZER: Final = "GPUJOB_REPORT_OPTIMIZER"
 """The one variable of the operator that a job may set: Off keeps the reporter out of optimizers."""
+KILLED: Final = (137, 143)
+"""Exit codes of a terminated program: SIGKILL and SIGTERM."""
 PREFLIGHT: Final = "preflight"
 """The init container that checks image and devices; its result is in its termination message."""
 RUNNER_PREFIX: Final = "gpujob-runner-"

@@ -12,11 +12,14 @@ from test_bounded_waits import pod as starting
 from test_failed_attempts import BEGAN
 from test_what_is_no_end_of_a_job import Run, running
 
-from gpujob.lifecycle.actions import GiveBack, Nothing, WriteStatus
+from gpujob.lifecycle.actions import Finish, GiveBack, Nothing, WriteStatus
+from gpujob.lifecycle.attempts import pause_left
 from gpujob.lifecycle.failures.suspensions import of_before, released
+from gpujob.lifecycle.timings import Timings
 from gpujob.status.observe.child import observe
 from gpujob.status.records.objects import PodState
 from gpujob.status.records.read_objects import read_child
+from gpujob.values.names import child_name
 
 EXITED = "Container train for pod team/p0 failed with exit code {} matching FailJob rule at index 1"
 
@@ -134,12 +137,79 @@ def test_a_program_that_fails_after_a_resumption_is_to_blame() -> None:
 @pytest.mark.parametrize("child_is", [PAUSED, RESUMED], ids=["suspended", "resumed"])
 @pytest.mark.parametrize("code", [1, 137, 143])
 def test_a_job_that_fails_by_a_pod_that_a_suspension_ended_is_no_failure_of_the_user(child_is: Any, code: int) -> None:
-    """The Job controller does not count such a pod, unless it looks in the moment in which the pod is Failed and still there."""
-    run, message = Run(), EXITED.format(code)
+    """The Job controller does not count such a pod, and yet applies its podFailurePolicy where the pod is Failed and still there."""
+    run, message = Run(retries={"infrastructure": 0}), EXITED.format(code)
     run.look(1.0, [ends()], **PAUSED)
     status = run.status_after(6.0, [ends(ended=at(3), code=code)], "Failed", message=message, **child_is)
     (entry,) = status["attempts"]
-    assert (status["state"], entry["blame"], entry["reason"]) == ("Restarting", "Infrastructure", "PodDeleted")
+    assert (status["state"], entry["blame"], entry["reason"]) == ("Restarting", "Kubernetes", "PodReplaced")
+    assert entry["message"] == (
+        f"child Job {run.child().name} failed because of pod p0, which the Job controller had ended itself, for a suspension or as a "
+        "second pod in one place: neither the program nor a node is to blame"
+    )
+    assert not {"failures", "failingSince", "excludedNodes"} & status.keys()
+
+
+@pytest.mark.parametrize("code", [1, 143])
+def test_the_same_where_the_pod_is_gone_when_its_job_is_seen_to_have_failed(code: int) -> None:
+    run, old = Run(pods=2, retries={"infrastructure": 0}), [replace(ends(number), **LET_GO) for number in range(2)]
+    run.look(1.0, old, **PAUSED)
+    run.look(3.0, [], **PAUSED)
+    run.look(6.0, [new(0), new(1)])
+    after = [replace(new(n, ended=at(8), code=143), leaving=True, gone_at=at(37), grace=30) for n in range(2)]
+    status = run.status_after(9.0, after, "Failed", message=EXITED.format(code), failing_since=at(7))
+    (entry,) = status["attempts"]
+    assert (status["state"], entry["blame"], entry["reason"]) == ("Restarting", "Kubernetes", "PodReplaced")
+
+
+@pytest.mark.parametrize(
+    "message", [EXITED.format(3), "Pod team/p0 has condition DisruptionTarget matching FailJob rule at index 0"]
+)
+def test_a_job_that_fails_by_another_pod_than_one_of_before_is_judged_by_that(message: str) -> None:
+    run = Run(pods=2)
+    run.look(1.0, [replace(ends(number), **LET_GO) for number in range(2)], **PAUSED)
+    failed = [replace(new(0, ended=at(8), code=3), name="late"), new(1)]
+    status = run.status_after(
+        9.0, failed, "Failed", message=message.replace("p0", "late"), failing_since=at(8), resumed=at(5)
+    )
+    assert status["attempts"][0]["reason"] != "PodReplaced"
+
+
+@pytest.mark.parametrize("older_stays", [True, False])
+@pytest.mark.parametrize("code", [0, 1, 143])
+def test_of_two_pods_in_one_place_the_one_that_is_deleted_says_nothing(older_stays: bool, code: int) -> None:
+    """The answer to the request for the first was lost, so that the Job controller made a second one and deletes one of them."""
+    run, first, second = Run(retries={"infrastructure": 0}), at(-9), at(-5)
+    stays = replace(running(0), name="stays", index=0, created=first if older_stays else second)
+    twin = replace(running(0), name="twin", index=0, created=second if older_stays else first)
+    run.status_after(0.0, [stays, twin])
+    asked = {"leaving": True, "gone_at": at(31), "grace": 30}
+    # Seen without the moment in which it still ran without the finalizer.
+    over = replace(running(0, ended=at(2), code=code), **asked, name="twin", index=0, created=twin.created)
+    assert run.status_after(3.0, [stays, over])["state"] == "Running"
+    assert not isinstance(run.look(200.0, [stays, over]).action, Finish)
+    assert run.sightings.interrupted[0] == ""
+    if code:
+        said = EXITED.format(code).replace("p0", "twin")
+        status = run.status_after(201.0, [stays, over], "Failed", message=said, failing_since=at(200))
+        assert (status["state"], status["attempts"][0]["blame"]) == ("Restarting", "Kubernetes")
+    else:
+        done = replace(stays, phase="Succeeded", running=False, exit_code=0, ended=at(201))
+        assert run.status_after(202.0, [done, over], "Complete")["state"] == "Succeeded"
+
+
+def test_what_kubernetes_fails_again_and_again_is_tried_with_growing_pauses_and_in_no_count() -> None:
+    run, pauses = Run(retries={"infrastructure": 0, "user": 0}), []
+    for number in range(1, 5):
+        run.status |= {"jobName": child_name("j", "u", number), "state": "Running", "startTime": at(number * 1000)}
+        its = {"name": child_name("j", "u", number), "uid": "c1", "attempt": number, "paused": True}
+        now = number * 1000 + 60
+        gone = replace(ends(0, ended=at(now), code=1), gone_at=at(now + 29), grace=30)
+        status = run.status_after(now + 1, [gone], "Failed", message=EXITED.format(1), ended_at=at(now + 1), **its)
+        assert status["attempts"][-1]["blame"] == "Kubernetes"
+        pauses.append(pause_left(run.job, BEGAN + timedelta(seconds=now + 1), Timings()))
+    assert pauses == [10.0, 20.0, 40.0, 80.0]
+    assert "failures" not in run.status
 
 
 def test_a_program_that_failed_before_the_suspension_is_to_blame_and_one_that_ended_well_has_finished() -> None:

@@ -152,6 +152,13 @@ class Operator(Run):
         looks = sorted(chance.uniform(-1.0, over) for _ in range(chance.choice((3, 8, 16))))
         looks += [over + second for second in (0.0, 5.0, 60.0, 130.0, 200.0)]
         restart = chance.uniform(0.0, cluster.decided) if chance.random() < 0.3 else -1.0
+        return self.follow(cluster, looks, (late, pods_late), restart)
+
+    def follow(
+        self, cluster: Cluster, looks: list[float], behind: tuple[float, float], restart: float = -1.0
+    ) -> dict[str, Any]:
+        """Looks at these seconds; `behind`: how late the watches of Jobs and of pods are; `restart`: when it starts again."""
+        late, pods_late = behind
         kept, known, last = DepartedPods(), dict[str, PodState](), -99.0
         events = sorted(cluster.events, key=lambda each: each[0])
         for second in looks:
@@ -203,6 +210,34 @@ def cases() -> Iterator[tuple[str, int, int]]:
         for pods in (1, 3):
             for suspensions in (0, 1, 2):
                 yield ends, pods, suspensions
+
+
+@pytest.mark.parametrize("pods", [1, 3])
+@pytest.mark.parametrize("code", [1, 143])
+@pytest.mark.parametrize("late", [(0.0, 0.0), (0.3, 0.0), (4.0, 0.0), (0.0, 0.3), (0.0, 4.0)])
+def test_a_job_that_fails_by_a_pod_of_before_blames_neither_user_nor_node(
+    pods: int, code: int, late: tuple[float, float]
+) -> None:
+    """The Job controller applies its podFailurePolicy to a pod that it has ended itself, before or after the resumption."""
+    for seed in range(25):
+        chance = random.Random(f"{seed} {pods} {code} {late}")
+        cluster = Cluster(chance, pods, "")
+        there = cluster.runs(-2.0, 0)
+        cluster.says(4.0, paused=True)
+        leaving = [cluster.asked(4.1, pod, released=True) for pod in there]
+        failed = chance.uniform(5.0, 14.0)
+        resumed = chance.uniform(4.5, 18.0)
+        if resumed < failed:
+            cluster.says(resumed, paused=False, **({"resumed": at(resumed)} if chance.random() < 0.5 else {}))
+        for pod in leaving:
+            cluster.ended(failed, pod, code)
+        began = failed + chance.uniform(0.01, 1.0)
+        cluster.says(began, failing_since=at(began))
+        said = EXITED.format(leaving[-1].name, code)
+        cluster.says(began + 0.1, ended="Failed", reason="PodFailurePolicy", message=said)
+        looks = [second / 5 for second in range(200)]
+        found = judged(Operator(pods).follow(cluster, looks, late))
+        assert found == ("Restarting", "Kubernetes", "PodReplaced"), seed
 
 
 @pytest.mark.parametrize(("ends", "pods", "suspensions"), list(cases()))

@@ -125,7 +125,7 @@ class EndedAttempt(Shape):
     reason: Annotated[str, Field(max_length=64)]
     """Why it ended, one word."""
     blame: Annotated[str, Field(max_length=16)] | None = None
-    """User, Infrastructure or Spot if it failed: which count it is in."""
+    """If it failed, which count it is in: User, Infrastructure or Spot; Kubernetes is in none."""
     message: Annotated[str, Field(max_length=256)] | None = None
     """Why it ended, in a sentence."""
 

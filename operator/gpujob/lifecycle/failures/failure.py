@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum, unique
+from typing import Final
 
 from gpujob.values.vocabulary import Reason
 
@@ -18,6 +19,12 @@ class Blame(StrEnum):
     """A node, a device, the network, or a preemption: the job can continue elsewhere."""
     SPOT = "Spot"
     """The cloud reclaimed spot nodes: counted, and bounded by pauses alone."""
+    KUBERNETES = "Kubernetes"
+    """The Job controller failed the Job by a pod that it had ended itself: in no count, and bounded by pauses alone."""
+
+
+UNBOUNDED: Final = frozenset({Blame.SPOT, Blame.KUBERNETES})
+"""The failures that no number of retries bounds."""
 
 
 @dataclass(frozen=True, slots=True)

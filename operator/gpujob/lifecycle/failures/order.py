@@ -15,9 +15,10 @@ from enum import Enum
 from typing import Final
 
 from gpujob.status.attempts.waits import read_time
-from gpujob.status.observe.child import EXITED, KILLED
+from gpujob.status.observe.child import EXITED, fails_by_exit
 from gpujob.status.observe.memory import OUT_OF_MEMORY
 from gpujob.status.records.objects import ChildRecord, PodState
+from gpujob.values.vocabulary import KILLED
 
 OWN_LIMITS: Final = (
     "exceeds the limit",
@@ -80,8 +81,8 @@ def lost_a_peer(child: ChildRecord, failed: Sequence[PodState], pods: Sequence[P
 
 def is_late(child: ChildRecord, pod: PodState, first: First | None) -> bool:
     """Whether a pod was disrupted only after its Job had begun to fail by an exit code."""
-    began, disrupted, exited = read_time(child.failing_since), read_time(pod.disrupted_at), EXITED.match(child.message)
-    if first is First.REQUEST or not (began and disrupted and exited):
+    began, disrupted = read_time(child.failing_since), read_time(pod.disrupted_at)
+    if first is First.REQUEST or not (began and disrupted and fails_by_exit(child)):
         return False
     return disrupted > began
 

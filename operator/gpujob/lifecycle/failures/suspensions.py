@@ -3,8 +3,12 @@
 Three facts show it, of which each alone may be missing. The condition Suspended has the time of the resumption; the Job controller
 never writes it where its write of the suspension meets that of the resumption. It takes its finalizer off each pod before it
 deletes it for a suspension, and off others only once the Job fails, ends or is deleted (`deleteJobPods`, `deleteActivePods` in
-pkg/controller/job/job_controller.go). And since the Job replaces no pod that it counts (backoffLimit 0), a pod with a newer one in
-its place was not counted.
+pkg/controller/job/job_controller.go). And since the Job replaces no pod that it counts (backoffLimit 0), a pod with another one in
+its place was not counted: after a suspension, and where the Job controller made two because the answer to its first request was
+lost (it deletes one then, in the same way).
+
+Such a pod fails its Job all the same where it is Failed and still there when the Job controller looks: its podFailurePolicy is
+applied to all pods (`getFailJobMessage`). Neither the program nor a node is to blame for that.
 """
 
 from __future__ import annotations
@@ -12,9 +16,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from gpujob.lifecycle.failures.order import asked_at, deleted_at
+from gpujob.lifecycle.failures.failure import Blame, Failure
+from gpujob.lifecycle.failures.order import asked_at, deleted_at, fails_by_itself
 from gpujob.status.attempts.waits import read_time
+from gpujob.status.observe.child import named_pod
 from gpujob.status.records.objects import ChildRecord, PodState
+from gpujob.values.vocabulary import Reason
 
 OVER: Final = ("Succeeded", "Failed")
 
@@ -23,21 +30,45 @@ def released(child: ChildRecord, pods: Sequence[PodState], known: Collection[str
     """The names of pods that end without their Job counting it: the `known` ones, and those that show it now.
 
     A pod shows it while it has not ended, since the finalizer of one that was counted is gone too. Nothing is learned once a pod has
-    failed: the Job may fail by that, which the watch of Jobs shows later.
+    failed: the Job may fail by that, which the watch of Jobs shows later; but the pod by which a Job says that it failed has failed
+    after that. Those that are gone stay known until others follow them.
     """
-    held = frozenset(pod.name for pod in pods if pod.name in known)
+    held = frozenset(known)
+    new = {pod.name for pod in pods if pod.released and _was_only_deleted(pod)} - held
     if child.ended or child.leaving or child.failing_since:
+        return held | (new & {named_pod(child)})
+    if not new or any(pod.phase == "Failed" and pod.name not in new | held for pod in pods):
         return held
-    now = held | {pod.name for pod in pods if pod.released and _was_only_deleted(pod)}
-    return held if any(pod.phase == "Failed" and pod.name not in now for pod in pods) else now
+    return (held & {pod.name for pod in pods}) | new
+
+
+def fails_job_in_vain(child: ChildRecord, pods: Sequence[PodState], let_go: Collection[str]) -> str:
+    """The name of the pod that fails its Job although the Job controller had ended it itself; empty if none does. `let_go` as for
+    `of_before`, with its result."""
+    name = named_pod(child)
+    pod = next((pod for pod in pods if pod.name == name), None)
+    if pod is None:
+        return name if name in let_go else ""
+    ended_by_suspension = child.paused and pod.leaving
+    return name if (name in let_go or ended_by_suspension) and not fails_by_itself(pod) else ""
+
+
+def replaced(child: ChildRecord, pod: str) -> Failure:
+    """The failure of an attempt whose Job failed by such a pod."""
+    message = (
+        f"child Job {child.name} failed because of pod {pod}, which the Job controller had ended itself, for a suspension or as a "
+        "second pod in one place: neither the program nor a node is to blame"
+    )
+    return Failure(Blame.KUBERNETES, Reason.POD_REPLACED, message)
 
 
 def of_before(child: ChildRecord, pods: Sequence[PodState], let_go: Collection[str]) -> frozenset[str]:
-    """The names of the pods that a suspension has ended, of all that are known of a child; `let_go`: those of `released`."""
+    """The names of the pods that the Job controller has ended itself, of all that are known of a child; `let_go`: those of
+    `released`."""
     ending = [pod for pod in pods if pod.leaving or pod.gone]
     if not ending:
         return frozenset()
-    last: dict[int, tuple[str, bool]] = {}
+    last: dict[int, tuple[bool, str]] = {}
     for pod in pods:
         if pod.index is not None:
             last[pod.index] = max(last.get(pod.index, _order(pod)), _order(pod))
@@ -50,9 +81,9 @@ def of_before(child: ChildRecord, pods: Sequence[PodState], let_go: Collection[s
     )
 
 
-def _order(pod: PodState) -> tuple[str, bool]:
-    """Of two pods in one place the later one is greater; both may be created in one second, and then the first one ends."""
-    return pod.created, not (pod.leaving or pod.gone)
+def _order(pod: PodState) -> tuple[bool, str]:
+    """Of two pods in one place the one that stays is greater, or, where both end, the later one."""
+    return not (pod.leaving or pod.gone), pod.created
 
 
 def _asked_before_resumption(child: ChildRecord, pod: PodState) -> bool:

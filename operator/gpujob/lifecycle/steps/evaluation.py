@@ -11,7 +11,7 @@ from typing import Any
 from gpujob.lifecycle.attempts import has_run
 from gpujob.lifecycle.children import TERMINAL, current_child, pods_of
 from gpujob.lifecycle.failures.order import First, seen_first
-from gpujob.lifecycle.failures.suspensions import of_before, released
+from gpujob.lifecycle.failures.suspensions import fails_job_in_vain, of_before, released
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
@@ -111,8 +111,12 @@ class Evaluation:
         before = of_before(child, pods, let_go)
         if same and (held.suspended != turn or before - held.before):
             self.see(first=("", None), interrupted=("", 0.0, None))
-        self.see(suspended=turn, released=let_go, before=before)
+        self.see(suspended=turn, released=let_go | before, before=before)
         return before
+
+    def fails_in_vain(self, child: ChildRecord) -> str:
+        """The name of the pod by which Kubernetes failed the child although it had ended that pod itself; empty if none."""
+        return fails_job_in_vain(child, [*self.all_pods, *self._departed], self.sightings.released)
 
     def _as_made(self, child: ChildRecord | None) -> ChildRecord | None:
         """The child with its original decision, if its annotations no longer contain it."""

@@ -12,6 +12,7 @@ from gpujob.lifecycle.failures.device_faults import DeviceFault, device_faults
 from gpujob.lifecycle.failures.failure import Blame, Failure
 from gpujob.lifecycle.failures.interruptions import interruption
 from gpujob.lifecycle.failures.start_failures import start_failure
+from gpujob.lifecycle.failures.suspensions import replaced
 from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.steps import ends
 from gpujob.lifecycle.steps.evaluation import Evaluation
@@ -30,10 +31,13 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
         if failure is None or not follows or job.leaving:
             return ends.finish(evaluation, child, seen)
         return ends.fail(evaluation, child, failure)
-    if _awaits_failed_pod(evaluation, child):
+    if pod := evaluation.fails_in_vain(child):
+        failure = replaced(child, pod)
+    elif _awaits_failed_pod(evaluation, child):
         return Nothing()
-    pods = evaluation.known_pods
-    failure = failure_of(child, pods, seen, _faults(evaluation, child, pods), evaluation.first_of(child))
+    else:
+        pods = evaluation.known_pods
+        failure = failure_of(child, pods, seen, _faults(evaluation, child, pods), evaluation.first_of(child))
     if not may_retry(job, failure.blame, evaluation.now.server) or not follows or job.leaving:
         return ends.fail_for_good(evaluation, child, seen, failure)
     return ends.try_again(evaluation, child, failure)

@@ -16,7 +16,7 @@ from gpujob.status.records.refused_pods import FAILED_CREATE, remedy_of
 from gpujob.status.records.rendezvous import Ended, why_not_met
 from gpujob.values.finding import counted, listed
 from gpujob.values.quantity import format_dollars
-from gpujob.values.vocabulary import Reason, State
+from gpujob.values.vocabulary import KILLED, Reason, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,6 @@ CLAIMS_REMEDY: Final = (
 )
 """The message if the scheduler names claims."""
 
-KILLED: Final = (137, 143)
-"""Exit codes of a terminated program: SIGKILL and SIGTERM."""
-
 STUCK: Final = {
     # The kubelet alternates between the two while it waits; one word keeps the status stable.
     "ErrImagePull": "ImagePullBackOff",
@@ -53,6 +50,7 @@ STUCK: Final = {
 """Waiting reasons of a container that are permanent."""
 
 
+BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
 DISRUPTED: Final = re.compile(r"Pod [^ /]+/([^ ]+) has condition DisruptionTarget matching FailJob rule at index \d+")
 EXITED: Final = re.compile(
     r"Container ([^ ]+) for pod [^ /]+/([^ ]+) failed with exit code (\d+) matching FailJob rule at index \d+"
@@ -61,10 +59,21 @@ EXITED: Final = re.compile(
 it outlives the pods."""
 
 
+def fails_by_exit(child: ChildRecord) -> bool:
+    """Whether a program that ended failed a Job: by a rule, or, as one of `KILLED`, by backoffLimit alone."""
+    return EXITED.match(child.message) is not None or child.reason == BACKOFF_LIMIT_EXCEEDED
+
+
+def named_pod(child: ChildRecord) -> str:
+    """The pod by which a rule of its podFailurePolicy failed a Job; empty if none did."""
+    exited, disrupted = EXITED.match(child.message), DISRUPTED.match(child.message)
+    return exited[2] if exited else disrupted[1] if disrupted else ""
+
+
 def without_cause(child: ChildRecord) -> bool:
     """Whether a failed Job only shows that a pod is gone, or that its program was terminated."""
     exited = EXITED.match(child.message)
-    return int(exited[3]) in KILLED if exited else child.reason == "BackoffLimitExceeded"
+    return int(exited[3]) in KILLED if exited else child.reason == BACKOFF_LIMIT_EXCEEDED
 
 
 def disruption_kept(child: ChildRecord) -> str | None:
