@@ -47,11 +47,11 @@ def pod_security(facts: Facts) -> Iterator[Found]:
         pool.name for pool in facts.fleet.whole_pools if pool.host_devices or (pool.fabric and pool.fabric.host_network)
     ]
     locked = [pool.name for pool in facts.fleet.whole_pools if pool.fabric and pool.fabric.lock_memory]
-    remedy = f"label the namespace {ENFORCE}={PRIVILEGED}, or use other pools there"
+    remedy = f"kubectl label --overwrite namespace {where} {ENFORCE}={PRIVILEGED}, or use other pools there"
     if level != PRIVILEGED and privileged:
         said = f"namespace {where} enforces {level}, and {several(privileged)} need device files or the network of the host"
         yield warning(check, said, remedy)
-    if level == RESTRICTED and locked:
+    if level != PRIVILEGED and locked:
         said = f"namespace {where} enforces {level}, and gangs on {several(locked)} need the capability IPC_LOCK"
         yield warning(check, said, remedy)
     if level == RESTRICTED:
@@ -69,7 +69,11 @@ def pools_of_namespace(facts: Facts) -> Iterator[Found]:
     closed = [pool.name for pool in facts.fleet.whole_pools if namespace and namespace.lacks(pool.namespaces)]
     if closed and len(closed) == len(facts.fleet.whole_pools):
         said = f"no pool is open to namespace {facts.namespace}: {several(closed)} select others"
-        yield error("namespace", said, "label the namespace as spec.namespaceSelector of a GPUPool asks")
+        first = next(pool for pool in facts.fleet.whole_pools if pool.name in closed)
+        asked = " ".join("=".join(label) for label in first.namespaces)
+        yield error(
+            "namespace", said, f"kubectl label --overwrite namespace {facts.namespace} {asked}, for {first.name}"
+        )
     elif closed:
         yield fine(
             "namespace",

@@ -31,6 +31,8 @@ LABELLERS: Final = {
 FABRICS: Final = ("rdma", "nic", "ib_", "mlx")
 """Words in resources of a vendor that are no GPUs."""
 
+RUNTIME_CLASS: Final = "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: nvidia}, handler: nvidia}"
+
 SAFE_TOOLKIT: Final = "1.17.8"
 """The first NVIDIA Container Toolkit without CVE-2025-23266, by which a container takes over its node
 (nvidia.custhelp.com/app/answers/detail/a_id/5659)."""
@@ -47,12 +49,16 @@ def device_plugins(facts: Facts) -> Iterator[Found]:
     if not facts.nodes:
         yield unknown(check, "no node can be read", "ask for the right to list nodes, or use --cluster FILE")
         return
+    # By a DRA driver or by the host's device files: no device plugin counts these.
+    given = {node.name for pool in facts.fleet.whole_pools if pool.host_devices or pool.request for node in pool.nodes}
     serving, wrong = 0, False
     for vendor, (domain, remedy) in PLUGINS.items():
         without, dead = [], []
         for node in facts.nodes:
             if (devices := _devices(node, domain)) is None:
-                if _has_gpu(node, vendor):
+                if _name(node) in given:
+                    serving += _has_gpu(node, vendor)
+                elif _has_gpu(node, vendor):
                     without.append(_name(node))
             elif devices:
                 serving += 1
@@ -72,11 +78,14 @@ def device_plugins(facts: Facts) -> Iterator[Found]:
 
 
 def labellers(facts: Facts) -> Iterator[Found]:
-    """Nodes whose devices no label describes."""
+    """Nodes whose devices neither a label nor a GPUPool describes."""
     check, labelled = "labellers", 0
+    described = {
+        node.name for pool in facts.fleet.whole_pools if not pool.discovered and pool.accelerator for node in pool.nodes
+    }
     for vendor, (label, remedy) in LABELLERS.items():
         nodes = [node for node in facts.nodes if _devices(node, PLUGINS[vendor][0])]
-        bare = [_name(node) for node in nodes if not _is_labelled(node, label)]
+        bare = [_name(node) for node in nodes if not _is_labelled(node, label) and _name(node) not in described]
         labelled += len(nodes) - len(bare)
         if bare:
             yield warning(
@@ -103,7 +112,7 @@ def runtime_classes(facts: Facts) -> Iterator[Found]:
                 check,
                 f"{len(with_handler)} nodes have the handler nvidia ({several(with_handler)}) and there is no RuntimeClass "
                 "nvidia, so pods use it only where it is the default runtime",
-                "kubectl create -f - a RuntimeClass named nvidia with handler nvidia, or make it the default runtime",
+                f"echo '{RUNTIME_CLASS}' | kubectl create -f -, or make it the default runtime",
             )
         else:
             yield fine(check, "there is no RuntimeClass nvidia: pods use the default runtime of the nodes")

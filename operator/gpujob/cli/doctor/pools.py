@@ -49,7 +49,7 @@ def drivers(facts: Facts) -> Iterator[Found]:
         images = [image.facts for image in shipped_images(facts.catalog, pool.vendor) if image.facts is not None]
         if pool.driver is None:
             said = f"no label says the driver of {pool.vendor.value} devices"
-            remedy = "an in-tree amdgpu has no version: install amdgpu-dkms, or set a GPUPool's driver"
+            remedy = "install amdgpu-dkms, of which AMD's labeller writes amd.com/gpu.driver-version; an in-tree amdgpu has no version"
             yield warning(
                 check, said, remedy if pool.vendor is Vendor.AMD else "install gpu-feature-discovery", pool.name
             )
@@ -193,8 +193,8 @@ def prices(facts: Facts) -> Iterator[Found]:
 
 
 def _price_of(pool: Pool) -> str:
-    word = pool.accelerator_id if pool.accelerator else pool.name
-    return f"set the chart's prices.{word}, or price in a GPUPool"
+    word = pool.accelerator_id if pool.accelerator else pool.instance_type
+    return f"set the chart's prices.{word}, or price in a GPUPool" if word else "set price in a GPUPool"
 
 
 def catalog_age(facts: Facts) -> Iterator[Found]:

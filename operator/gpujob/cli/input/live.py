@@ -48,8 +48,11 @@ HOLDING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that use resources of a node, or of a quota until they have one."""
 
 
-INSTALL: Final = "helm install gpujob-operator charts/gpujob-operator --namespace gpujob-system --create-namespace"
-"""How to install the CRDs and the operator; the chart's README names the image."""
+INSTALL: Final = (
+    "helm install gpujob-operator charts/gpujob-operator --namespace gpujob-system --create-namespace "
+    "--set image.repository=YOUR-REGISTRY/gpujob-operator"
+)
+"""How to install the CRDs and the operator; images/README.md says how the image is built."""
 
 
 class Refused(BadInput):
