@@ -37,7 +37,7 @@ BY_FILE = ("--dist=loadfile", "--no-loadscope-reorder")
 
 AT_ONCE = max(2, (os.cpu_count() or 1) * 3 // 2)
 """How many parts in the foreground run at once: a cluster with its tests uses about 0.4 of a core."""
-BACKGROUND_NICE = 15
+BACKGROUND_NICE = 10
 
 
 class When(Enum):

@@ -78,7 +78,7 @@ def test_hosts_of_two_sizes_must_be_fixed_for_every_job(spec: dict[str, int]) ->
 
 
 def driver(version: str | None) -> dict[str, Any]:
-    """Labels of a node of the pool that tell this driver, or none: CUDA's version tells the oldest that has it."""
+    """Labels of a node of the pool that show this driver, or none: CUDA's version shows the oldest that has it."""
     keys = ("driver-version.full", "driver.major", "driver-version.major", "driver.minor", "driver.rev", "runtime.major",
             "runtime.minor", "runtime-version.full", "runtime-version.major", "runtime-version.minor")  # fmt: skip
     return {**NEW, **{f"nvidia.com/cuda.{key}": None for key in keys}, "nvidia.com/cuda.driver-version.full": version}

@@ -90,7 +90,7 @@ def claimed_pool(
 
 
 def unknown_beside(admin: AdminPool, catalog: Catalog) -> Callable[[DeviceGroup], Finding | None]:
-    """Why the devices of one node of a pool are not known, where others tell those of the pool."""
+    """Why the devices of one node of a pool are not known, where others say those of the pool."""
     row = catalog.device(admin.accelerator) if admin.accelerator else None
     return lambda group: unknown_devices(group, row)
 

@@ -62,11 +62,11 @@ def _found(pools: Sequence[Pool], catalog: Catalog, kept: Mapping[str, Joined]) 
     for pool in pools:
         if pool.discovered and pool.accelerator is not None and pool.nodes:
             if pool.pending:
-                pending[_kin(pool)].append(pool)
+                pending[_pool_class(pool)].append(pool)
             elif pool.problem is None or pool.problem.reason is Reason.NO_DEVICE_PLUGIN:
                 families[_equal(pool)].append(pool)
     for family in families.values():
-        family += pending.get(_kin(family[0]), ())
+        family += pending.get(_pool_class(family[0]), ())
     unlike = [family for family in (*families.values(), *pending.values()) if len(family) > 1]
     if not unlike:
         return {}
@@ -93,12 +93,12 @@ def _equal(pool: Pool) -> object:
     return kept[1]
 
 
-def _kin(pool: Pool) -> object:
+def _pool_class(pool: Pool) -> object:
     """What nodes must have in common of which some have unknown devices: these may become like those of any of the others."""
     return (pool.vendor, pool.accelerator, pool.host_architecture, pool.region, pool.handler)
 
 
-def _told(parts: Sequence[Pool]) -> Sequence[Pool]:
+def _informative(parts: Sequence[Pool]) -> Sequence[Pool]:
     """The pools that say what the devices are: those without a problem, if there are any, then those that wait for nothing but their
     nodes.
     """
@@ -133,7 +133,7 @@ def _name(parts: Sequence[Pool], meanings: Mapping[str, Collection[str]], taken:
     exact = next((word for word in ordered if meanings[word] == names and word not in taken), None)
     if exact is not None:
         return exact
-    first = _told(parts)[0]
+    first = _informative(parts)[0]
     stem = ordered[0] if ordered else plain_name(first.accelerator_id, str(first.portion), "", "")
     digest = hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
     hashed = (f"{stem}-{digest[:end]}" for end in range(SHORTEST, len(digest) + 1))
@@ -142,18 +142,18 @@ def _name(parts: Sequence[Pool], meanings: Mapping[str, Collection[str]], taken:
 
 def _of(parts: Sequence[Pool], name: str) -> Pool:
     """The pool of the nodes of these, with the worst of each fact."""
-    told = _told(parts)
-    memories = [pool.memory for pool in told if pool.memory is not None]
-    drivers = [pool.driver for pool in told if pool.driver]
+    informative = _informative(parts)
+    memories = [pool.memory for pool in informative if pool.memory is not None]
+    drivers = [pool.driver for pool in informative if pool.driver]
     prices = [pool.price for pool in parts if pool.price is not None]
     types = {pool.instance_type for pool in parts}
-    names = [word for pool in told for word in (pool.name, *pool.also)]
+    names = [word for pool in informative for word in (pool.name, *pool.also)]
     return replace(
-        told[0],
+        informative[0],
         name=name,
         also=(),
         joins=tuple((pool.name, *pool.also, *(names if pool.pending else ())) for pool in parts),
-        memory=min(memories) if len(memories) == len(told) else None,
+        memory=min(memories) if len(memories) == len(informative) else None,
         driver=min(drivers, key=release, default=None),
         capacity_type=min((pool.capacity_type for pool in parts), key=RANKS.index),
         capacity_nodes=first_of_each_type((pool.capacity_type, node.name) for pool in parts for node in pool.nodes),
@@ -161,7 +161,11 @@ def _of(parts: Sequence[Pool], name: str) -> Pool:
         instance_type=types.pop() if len(types) == 1 else "",
         nodes=_nodes(parts),
         node_pool=next(filter(None, (pool.node_pool for pool in parts)), ""),
-        doubts=(*distinct(doubt for pool in told for doubt in pool.doubts), *_lacks(told), *_differ(told)),
+        doubts=(
+            *distinct(doubt for pool in informative for doubt in pool.doubts),
+            *_lacks(informative),
+            *_differ(informative),
+        ),
     )
 
 
@@ -174,11 +178,11 @@ def _lacks(parts: Sequence[Pool]) -> Iterator[Finding]:
 
 def _nodes(parts: Sequence[Pool]) -> tuple[PoolNode, ...]:
     """The nodes of these, each once: one whose cards are being divided may be in several."""
-    told = _told(parts)[0]
+    informative = _informative(parts)[0]
     nodes: dict[str, PoolNode] = {}
     for pool in sorted(parts, key=lambda pool: pool.total, reverse=True):
         for node in pool.nodes:
-            nodes.setdefault(node.name, node if told.pending or not pool.pending else node.unnumbered())
+            nodes.setdefault(node.name, node if informative.pending or not pool.pending else node.unnumbered())
     return tuple(nodes[name] for name in sorted(nodes))
 
 

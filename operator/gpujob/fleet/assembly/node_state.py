@@ -33,7 +33,7 @@ def pool_nodes(
 
 def unknown_devices(group: DeviceGroup, accelerator: Accelerator | None) -> Finding | None:
     """Why the devices of a node of an admin's pool of this accelerator are not known, whatever those of its other nodes are. A node
-    whose device plugin is down tells them by its labels.
+    whose device plugin is down shows them by its labels.
     """
     if group.facts.problem is None or group.facts.problem.reason is Reason.NO_DEVICE_PLUGIN:
         return None

@@ -74,7 +74,7 @@ class DeviceGroup:
 
     @property
     def pending(self) -> bool:
-        """Whether an agent is dividing the cards, so that only a usable node tells what devices it has."""
+        """Whether an agent is dividing the cards, so that only a usable node shows what devices it has."""
         return self.facts.problem is not None and self.facts.problem.reason is Reason.NOT_READY
 
     @property
