@@ -12,6 +12,7 @@ from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpupool, n
 
 from gpujob.placement.report import summary
 from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.suggestions.search import with_fix
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import HostAccess, Outcome, Reason, Verdict
@@ -354,3 +355,17 @@ def test_a_namespace_that_is_active_or_not_known_ends_nothing() -> None:
     active = {**space(), "status": {"phase": "Active"}}
     assert planned(node("n", MI300X), active).verdict is Verdict.PLACED
     assert planned(node("n", MI300X), ending("other", ENDING[0])).verdict is Verdict.PLACED
+
+
+@pytest.mark.parametrize(("shapes", "fix"), [
+    ([{"gpusPerNode": 4}, {"gpusPerNode": 2}], "with spec.shapes[0].gpusPerNode 8 instead of 4 it would fit pool lab"),
+    ([{"gpusPerNode": 2}, {"gpusPerNode": 4}, {"gpusPerNode": 1}],
+     "with spec.shapes[1].gpusPerNode 8 instead of 4 it would fit pool lab"),
+    ([{"nodes": 2, "gpusPerNode": 8}, {"gpusPerNode": 4}], "with spec.shapes[0].nodes 1 instead of 2 it would fit pool lab"),
+])  # fmt: skip
+def test_of_several_shapes_the_fix_alone_names_the_one_to_change(shapes: list[dict[str, int]], fix: str) -> None:
+    objects = (bare("n"), hosted(), space())
+    found = with_fix(planned(*objects, shapes=shapes), fleet(*objects, catalog=ANY_IMAGES), ANY_IMAGES)
+    assert found.fix is not None
+    assert found.fix.message == fix
+    assert not any("; set " in reason.message for each in found.candidates for reason in each.reasons)

@@ -348,3 +348,24 @@ def test_a_driver_that_is_not_known_of_some_nodes_is_not_hidden_by_that_of_other
     unknown = [each.message for each in found.choice.candidate.doubts if each.reason is Reason.DRIVER_UNKNOWN]
     known = fleet(node("a", H100), unlabelled, catalog=CATALOG)
     assert unknown == [f"no label has the driver of {next(pool.name for pool in known.whole_pools if not pool.driver)}"]
+
+
+KARPENTER = {"karpenter.sh/nodepool": "gpu"}
+
+
+@pytest.mark.parametrize(("prices", "count", "more", "joined"), [
+    (("2", "3"), 3, "1 more node (3 with 8 GPUs each, the pool has 2)", True),
+    (("2", "3", "4"), 5, "2 more nodes (5 with 8 GPUs each, the pool has 3)", True),
+    (("2", "2"), 3, "1 more node (3 with 8 GPUs each, the pool has 2)", False),
+    (("2",), 3, "2 more nodes (3 with 8 GPUs each, the pool has 1)", False),
+])  # fmt: skip
+def test_a_node_pool_that_may_grow_lacks_what_all_its_nodes_together_lack(
+    prices: tuple[str, ...], count: int, more: str, joined: bool
+) -> None:
+    nodes = [node(f"n{index}", H100, price=price, labels=KARPENTER) for index, price in enumerate(prices)]
+    found = decided(*nodes, nodes=count, gpusPerNode=8)
+    assert found.verdict is Verdict.WAITING
+    assert f"has too few nodes: needs {more}; Karpenter node pool gpu may grow" in summary(found)
+    assert len({each.pool.name for each in found.candidates}) == 1
+    assert bool(found.candidates[0].pool.joins) is joined
+    assert choose(demand(nodes=count, gpusPerNode=8), fleet(*nodes), CATALOG).verdict is Verdict.WAITING

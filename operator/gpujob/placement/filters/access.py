@@ -63,10 +63,15 @@ def part_of_a_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     each = pool.largest
     if not pool.host_devices or each in (0, demand.gpus_per_node) or pool.problem is not None:
         return None  # `unread` reports what to fix first.
-    sentence = "assigns whole nodes (spec.deviceMode HostDevices) of {} each, the job requests {}; set {}: {}"
-    asked = demand.gpus_per_node
-    numbers = (counted(each, "GPU"), asked, demand.gang.field("gpusPerNode"), each)
-    return Finding(Reason.WHOLE_NODES_ONLY, sentence, numbers)
+    sentence = "assigns whole nodes (spec.deviceMode HostDevices) of {} each, "
+    asked, entry = demand.gpus_per_node, demand.gang.entry
+    if entry is not None:
+        # The nearest fix may be that of another shape, and it says which.
+        return Finding(
+            Reason.WHOLE_NODES_ONLY, sentence + "shapes[{}] requests {}", (counted(each, "GPU"), entry, asked)
+        )
+    numbers = (counted(each, "GPU"), asked, each)
+    return Finding(Reason.WHOLE_NODES_ONLY, sentence + "the job requests {}; set spec.gpusPerNode: {}", numbers)
 
 
 def _privileges(demand: Demand, pool: Pool) -> Iterator[str]:

@@ -43,14 +43,20 @@ def _amounts(finding: Finding) -> tuple[object, ...]:
 
 def without_needless(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """The candidates without those of pools that join others and of which some of these, joined or alone, have as good an outcome,
-    if rejected for no reason that the joined pool lacks. Of those that lack nothing but nodes, the pool with the most is kept. The
-    first candidate is always kept.
+    if rejected for no reason that the joined pool lacks. Of those that lack nothing but nodes, the pool with the most is kept; if an
+    autoscaler may add these, so that the job waits, instead of its parts too. Otherwise the first candidate is always kept.
     """
     best = first_of_each_pool(candidates)
     parts = {name: frozenset(first for first, *_ in each.pool.joins) or {name} for name, each in best.items()}
     needless = set[str]()
+    growing = {name for name, each in best.items() if each.outcome is Outcome.BUSY and _may_only_grow(each)}
     for name, each in best.items():
-        if not each.pool.joins or each is candidates[0]:
+        if not each.pool.joins:
+            continue
+        if name in growing:
+            needless |= {other for other in growing if parts[other] < parts[name]}
+            continue
+        if each is candidates[0]:
             continue
         lacks_nodes = _lacks_nodes(each)
         for other, its in best.items():
@@ -84,6 +90,11 @@ def _is_as_near(part: Candidate, joined: Candidate) -> bool:
     if part.outcome is joined.outcome is Outcome.REJECTED:
         return {finding.reason for finding in part.reasons} <= {finding.reason for finding in joined.reasons}
     return ORDER.index(part.outcome) <= ORDER.index(joined.outcome)
+
+
+def _may_only_grow(candidate: Candidate) -> bool:
+    """Whether a candidate waits for nothing but nodes that an autoscaler may add."""
+    return all(finding.reason is Reason.MAY_GROW for finding in candidate.reasons)
 
 
 def _lacks_nodes(candidate: Candidate) -> bool:

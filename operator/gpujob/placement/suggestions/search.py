@@ -71,6 +71,12 @@ PROPOSED: Final = 1500
 PURSUED: Final = 12
 """The nearest changes that do not help alone, to which a further change is added."""
 
+DOUBTS: Final = {
+    Reason.MEM_TIGHT: "where the model may need more memory (MemTight)",
+    Reason.HEADS_NOT_DIVIDED: "where engines may reject that number of GPUs (HeadsNotDivided)",
+}
+"""What a fix says where the model may not run with it."""
+
 REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.MEM_TOO_SMALL: (less_memory, more_nodes, lighter_model),
     Reason.VENDOR_EXCLUDED: (more_vendors,),
@@ -112,7 +118,10 @@ def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
     # The same change may help several pools; the message names the pool that the job would get.
     choice = choose(found.demand, fleet, catalog).choice
     if choice is not None:
-        return replace(decision, fix=_fix(replace(found, pool=choice.candidate.pool.name)))
+        fix = _fix(replace(found, pool=choice.candidate.pool.name))
+        reasons = {doubt.reason for doubt in choice.candidate.doubts}
+        doubted = [sentence for reason, sentence in DOUBTS.items() if reason in reasons]
+        return replace(decision, fix=replace(fix, message=", ".join((fix.message, *doubted))))
     nearest = decide(found.demand, fleet, catalog, found.pool or None).candidates[0]
     fix = _fix(replace(found, pool=nearest.pool.name))
     return replace(decision, fix=replace(fix, message=f"{fix.message}, {state_now(nearest)}"))
@@ -297,7 +306,7 @@ def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str, bool
 def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) -> _Step:
     """Of the steps that change the same fields and are as near as the first one that helps, the one that places the job now, at the
     lowest price. If the model may not run with it (MemTight, HeadsNotDivided), the nearest one of these fields with which it
-    surely runs.
+    surely runs; of a price limit the lowest one, and its fix names the doubt.
     """
     alike = [step for step in steps if _fields(step) == _fields(first)]
     near = [step for step in alike if math.isclose(step.distance, first.distance)]
@@ -306,7 +315,7 @@ def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) 
         return first
     cheapest, found = min(there, key=lambda each: (each[0].risk, each[0].price_per_hour or math.inf))
     sure = (step for step in alike if (placed := _placed(step, fleet, catalog)) is not None and not placed.risk)
-    return next(sure, found) if cheapest.risk else found
+    return next(sure, found) if cheapest.risk and _fields(first) != [PRICE_LIMIT] else found
 
 
 def _fields(step: _Step) -> list[str]:
