@@ -226,6 +226,18 @@ def test_of_two_architectures_nobody_chooses_and_an_admin_s_word_ends_it(raw: Ob
     mended = fleet(raw, gpupool("mine", {"pool": "x"}, accelerator=accelerator)).pool("mine")
     assert mended is not None
     assert mended.problem is None
+    assert mended.accelerator_id == accelerator
+
+
+@pytest.mark.parametrize(
+    "spec", [{}, {"placement": {"accelerators": {"allow": ["H100"]}}}, {"gpuMemory": "60G"}, {"requires": ["FP8OCP"]}]
+)
+def test_no_fact_of_one_of_two_contradicting_labels_ends_a_job(spec: Object) -> None:
+    for first, second in (("p4d.24xlarge", "h100"), ("p5.48xlarge", "a100")):
+        labels = {TYPE: first, "karpenter.k8s.aws/instance-gpu-name": second}
+        raw = node("n", labels=labels, devices={NVIDIA: "8"})
+        assert decision(raw, **spec).verdict is Verdict.MISCONFIGURED
+        assert decision(raw, placement={"accelerators": {"allow": ["L4"]}}).verdict is Verdict.IMPOSSIBLE
 
 
 def test_words_that_only_leave_the_variant_open_contradict_nothing() -> None:

@@ -95,8 +95,9 @@ def _weighed(facts: DeviceFacts, first: Witness, other: Witness) -> DeviceFacts:
             "{} says {} and {} says {}: the labels contradict each other; fix them, or name it in a GPUPool "
             "(spec.accelerator)"
         )
-        problem = Finding(Reason.LABELS_CONTRADICT, sentence, words)
-        return replace(facts, problem=facts.problem or problem, declarable=True)
+        problem = facts.problem or Finding(Reason.LABELS_CONTRADICT, sentence, words)
+        models = tuple(sorted({first.accelerator.id, other.accelerator.id, *facts.models}))
+        return replace(facts, problem=problem, declarable=True, accelerator=None, memory=None, models=models)
     sentence = "{} says {} and {} says {}: the former counts, and of memory the smaller figure"
     doubt = Finding(Reason.LABELS_CONTRADICT, sentence, words)
     return replace(facts, doubts=(*facts.doubts, doubt), memory=_smaller(facts, other.accelerator))

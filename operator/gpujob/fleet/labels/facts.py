@@ -106,6 +106,7 @@ def named(facts: DeviceFacts, accelerator: Accelerator) -> DeviceFacts:
         sizing=doubts,
         unnamed=False,
         declarable=False,
+        models=(),
         portion=portion,
         share=share_of(portion, accelerator, facts.reported),
     )
