@@ -8,11 +8,16 @@ from typing import Any
 import pytest
 from builders import A100, H100, L4, MI300X, T4, Amd, Nvidia, Object, decision, demand, fleet, gpupool, job, node, pod
 
+from gpujob.api.kinds.gpupool import GPUPool
 from gpujob.catalog.files.load import load_catalog
 from gpujob.fleet.assembly.levels import MOST_PARTS
+from gpujob.fleet.devices.group import groups_of
 from gpujob.fleet.gpupools.selection import admin_pool
+from gpujob.fleet.kubernetes.objects import Node
+from gpujob.fleet.kubernetes.parse import read_node
 from gpujob.fleet.sources.build import read_fleet
 from gpujob.fleet.sources.cluster_file import read_cluster
+from gpujob.fleet.sources.incremental import FleetIndex
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.decision_json import plan
@@ -401,3 +406,80 @@ def test_a_table_has_one_part_for_each_set_of_reasons() -> None:
     others = decided(*nodes, node("z", L4), node("y", T4), gpusPerNode=4, placement={"capacityTypes": ["Spot"]})
     discovered = [each.pool.name for each in without_repeated(best_per_pool(others)) if each.pool.discovered]
     assert discovered == [each.pool.name for each in best_per_pool(others) if each.pool.discovered]
+
+
+SPOT_L4 = mine("r1", labels={**SPOT, **SHARED}, count=8)
+ARM = {"kubernetes.io/arch": "arm64"}
+DEVICES_DIFFER = "its nodes have A100-80GB, L4; narrow spec.nodeSelector"
+
+
+@pytest.mark.parametrize(
+    ("other", "own", "spec", "sentence"),
+    [
+        (mine("r1", A100, labels=OLD), mine("r2"), {}, DEVICES_DIFFER),
+        (mine("r1", A100, labels=SPOT), mine("r2"), {}, DEVICES_DIFFER),
+        (mine("r1", A100), mine("r2", labels=SPOT), {"placement": {"capacityTypes": ["Spot"]}}, DEVICES_DIFFER),
+        (mine("r1", A100, price="12"), mine("r2"), {"placement": {"maxPricePerHour": "10"}}, DEVICES_DIFFER),
+        (SPOT_L4, mine("r2"), {}, "its nodes have L4, L4 shared; narrow spec.nodeSelector"),
+        (mine("r1", labels={**ARM, **OLD}), mine("r2"), {}, "its nodes differ in kubernetes.io/arch; narrow spec.nodeSelector"),
+        (mine("r1", labels=ARM), mine("r2"), {"requires": ["XFormers"]},
+         "its nodes differ in kubernetes.io/arch; narrow spec.nodeSelector"),
+        (mine("r1", A100, devices={**SLICES, "nvidia.com/gpu": "1"}, labels=SPOT), mine("r2", A100), {},
+         "its nodes offer nvidia.com/gpu, nvidia.com/mig-1g.10gb; set spec.resourceName to one"),
+        (mine("r1", H100), mine("r2", MI300X), {"requires": ["OpenSourceStack"]},
+         "its nodes offer amd.com/gpu, nvidia.com/gpu; set spec.resourceName to one"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("gang", [{}, {"nodes": 2, "gpusPerNode": 4}])
+def test_no_fact_of_one_node_ends_a_job_where_the_pool_must_be_fixed(
+    other: Object, own: Object, spec: dict[str, Any], gang: dict[str, Any], sentence: str
+) -> None:
+    third = json.loads(json.dumps(own).replace("r2", "r3"))
+    found = decided(other, own, third, **spec, **gang)
+    assert found.verdict is Verdict.MISCONFIGURED, summary(found)
+    assert summary(found).startswith(f"pool mix must be fixed first: {sentence}")
+    known = fleet(gpupool("mix", MIX), other, own, third, catalog=CATALOG)
+    assert choose(demand(**spec, **gang), known, CATALOG).verdict is Verdict.MISCONFIGURED
+
+
+def test_the_index_follows_a_pool_that_must_be_fixed() -> None:
+    index, nodes = FleetIndex(CATALOG), dict[str, Node]()
+    admins = [admin_pool(GPUPool.model_validate(gpupool("mix", MIX)))]
+    index.put_admin_pools(admins)
+    sliced = mine("r3", A100, devices={**SLICES, "nvidia.com/gpu": "1"})
+    steps = (
+        mine("r1", A100, labels=SPOT),
+        mine("r2"),
+        mine("r2", cordoned=True),
+        sliced,
+        mine("r1", labels=OLD),
+        mine("r2"),
+    )
+    for raw in steps:
+        parsed = read_node(raw)
+        nodes[parsed.name] = parsed
+        index.put_node(parsed, groups_of(parsed, CATALOG))
+        assert index.fleet() == read_fleet(nodes.values(), (), CATALOG, admins)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"gpusPerNode": 16},
+        {"nodes": 3, "gpusPerNode": 4},
+        {"gpuMemory": "100G"},
+        {"placement": {"capacityTypes": ["Reserved"]}},
+        {"placement": {"maxPricePerHour": "0.5"}},
+    ],
+)
+def test_what_no_node_has_ends_a_job_all_the_same(spec: dict[str, Any]) -> None:
+    found = decided(mine("r1", A100, labels=SPOT, price="9"), mine("r2"), **spec)
+    assert found.verdict is Verdict.IMPOSSIBLE
+
+
+def test_a_slip_of_the_pen_in_a_gpupool_ends_no_job() -> None:
+    price = {"price": {"perGPUHour": "abc"}}
+    found = decided(mine("r1", labels=SPOT), mine("r2"), pool=price)
+    assert found.verdict is Verdict.MISCONFIGURED
+    assert summary(found).startswith("pool mix must be fixed first: GPUPool mix cannot be read")
+    assert decided(mine("r1", labels=SPOT), pool=price).verdict is Verdict.IMPOSSIBLE

@@ -8,20 +8,30 @@ nodes that are at least as good in each. Nodes are in several of them, and a res
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain, count
+from itertools import chain, count, islice
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.versions import release
 from gpujob.fleet.assembly.admin_pool import claimed_pool, unknown_beside
-from gpujob.fleet.assembly.levels import ANY, UNKNOWN, Level, driver_steps, first_of_each_type, met, sets_of
+from gpujob.fleet.assembly.levels import (
+    ANY,
+    MOST_PARTS,
+    UNKNOWN,
+    Level,
+    driver_steps,
+    first_of_each_type,
+    met,
+    sets_of,
+)
 from gpujob.fleet.assembly.node_state import pool_nodes
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import AdminPool
 from gpujob.fleet.labels.cloud import capacity_labels, terms_between
 from gpujob.fleet.pools.autoscaling import OF_KARPENTER, node_pool_of
+from gpujob.fleet.pools.naming import plain_name
 from gpujob.fleet.pools.node import Growth
 from gpujob.fleet.pools.pool import Pool
 from gpujob.values.finding import Finding, Size
@@ -40,14 +50,17 @@ def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog,
     kinds: dict[tuple[object, ...], list[str]] = defaultdict(list)
     for name, found in on.items():
         kinds[tuple(map(_kind, found))].append(name)
-    if whole.problem is not None or len(kinds) < 2:
+    if len(kinds) < 2:
         return (whole,)
+    readable = replace(admin, unreadable="")
 
     def pool_of(names: Collection[str]) -> Pool:
         mine = [group for group in groups if group.node.name in names]
         all_mine, known_mine = (tuple(node for node in found if node.name in names) for found in (nodes, known))
-        return claimed_pool(admin, mine, all_mine, known_mine, catalog)
+        return claimed_pool(readable, mine, all_mine, known_mine, catalog)
 
+    if whole.problem is not None:
+        return (whole, *_to_be_fixed(whole, (pool_of(names[:1]) for names in kinds.values())))
     alone = {name: pool for names in kinds.values() for pool in [pool_of(names[:1])] for name in names}
     levels = {name: _level(pool, whole) for name, pool in alone.items()}
     whole = _at_worst(whole, alone)
@@ -84,6 +97,27 @@ def _with_node_pool(whole: Pool, groups: Iterable[DeviceGroup]) -> Pool:
     return replace(whole, node_pool=found) if found else whole
 
 
+def _to_be_fixed(whole: Pool, kinds: Iterable[Pool]) -> Iterator[Pool]:
+    """A pool that must be fixed as it would be if all of its nodes were of one of these kinds: which of them stay is not known, so
+    that no fact of one is a reason that a job never runs.
+    """
+    taken: set[str] = set()
+    for kind in islice(kinds, MOST_PARTS):
+        device = plain_name(kind.accelerator_id, str(kind.portion), "", kind.capacity_type)
+        name = _unused(f"{whole.name}/{device}", taken)
+        taken.add(name)
+        yield replace(
+            kind,
+            name=name,
+            also=(whole.name,),
+            part_of=whole.name,
+            nodes=whole.nodes,
+            problem=whole.problem,
+            growth=whole.growth,
+            node_pool=whole.node_pool,
+        )
+
+
 def _growth(whole: Pool, part: str) -> Growth | None:
     """What can be added to a part: new nodes may be as the worst of the pool. They count with its price; what else sets a part of this
     name apart is unknown of them, except a capacity type that a term of the selector demands.
@@ -97,8 +131,7 @@ def _growth(whole: Pool, part: str) -> Growth | None:
 
 def _kind(group: DeviceGroup) -> tuple[object, ...]:
     """What decides the facts of a node: those of one kind are read once."""
-    facts, origin = group.facts, group.origin
-    bought = (origin.cloud, origin.instance_type, origin.region, origin.capacity_type, group.node.price, group.total)
+    facts, bought = group.facts, (group.origin, group.node.price, group.total)
     return (group.resource, facts.text, facts.lacks_plugin, facts.reported, facts.memory, facts.driver, *bought)
 
 

@@ -69,7 +69,7 @@ def _not_placed(decision: Decision) -> str:
         state = others if waits_for_others(nearest) else f", {state_of(nearest)}"
         return _with_clauses(f"fits pool {nearest.pool.name}{state}: {why}", clause_of_now(decision), fix)
     if decision.verdict is Verdict.MISCONFIGURED:
-        return f"pool {nearest.pool.name} must be fixed first: {why}{fix}"
+        return f"pool {nearest.pool.family} must be fixed first: {why}{fix}"
     pools = len({candidate.pool.family for candidate in decision.candidates if not candidate.pool.joins})
     few = f"run it on up to {MOST_NODES} nodes" if _has_untried_nodes(decision) else ""
     if pools == 1:

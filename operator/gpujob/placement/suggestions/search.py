@@ -182,7 +182,7 @@ def _unfixed(step: _Step, fleet: Fleet, catalog: Catalog) -> str:
     if nearest is None or nearest.outcome is not Outcome.MISCONFIGURED:
         return ""
     why = next((finding.message for finding in nearest.reasons if finding.reason in FIXABLE_REASONS), "")
-    return f"{said(step.changes)} pool {nearest.pool.name} must be fixed first: {why}" if why else ""
+    return f"{said(step.changes)} pool {nearest.pool.family} must be fixed first: {why}" if why else ""
 
 
 def _none(demand: Demand, pools: Iterable[Pool], fleet: Fleet) -> str:
