@@ -141,3 +141,53 @@ def test_the_index_follows_a_change(pools: tuple[Object, ...]) -> None:
         index.put_node(parsed, groups_of(parsed, CATALOG))
         nodes[parsed.name] = parsed
         assert index.fleet() == read_fleet(nodes.values(), (), CATALOG, admins)
+
+
+NVIDIA = {"nvidia.com/gpu": "8"}
+UNREAD = node("b", devices=NVIDIA)
+
+
+@pytest.mark.parametrize(("there", "unread"), [
+    (node("a", A100), UNREAD),
+    (node("a", A100, price="1"), node("b", devices=NVIDIA, price="3")),
+    (node("a", A100), node("b", devices=NVIDIA, labels={"karpenter.sh/capacity-type": "reserved"})),
+    (node("a", MI300X), node("b", devices={"amd.com/gpu": "8"})),
+    (node("a", devices=NVIDIA, price="1"), node("b", devices=NVIDIA, price="3")),
+    (node("a", A100), node("b", devices=NVIDIA, labels={"node.kubernetes.io/instance-type": "p4d.24xlarge",
+                                                        "karpenter.k8s.aws/instance-gpu-name": "h100"})),
+])  # fmt: skip
+def test_a_node_that_nothing_identifies_may_be_one_more_of_a_gang(there: Object, unread: Object) -> None:
+    found = decided(there, unread, **PAIR)
+    allowed = decided(there, unread, **PAIR, placement={"accelerators": {"allow": ["A100", "MI300X"]}})
+    contradicts = "instance-gpu-name" in str(unread)
+    assert found.verdict is (Verdict.IMPOSSIBLE if contradicts else Verdict.MISCONFIGURED)
+    assert allowed.verdict is found.verdict
+    assert contradicts or "must be fixed first: node" in summary(found)
+    assert decided(there, unread, nodes=3, gpusPerNode=8).verdict is Verdict.IMPOSSIBLE
+
+
+@pytest.mark.parametrize(("there", "other"), [
+    (node("a", A100), node("b", devices={"amd.com/gpu": "8"})),
+    (node("a", A100), node("b", devices={"nvidia.com/mig-1g.10gb": "8"})),
+    (node("a", A100), node("b", devices=NVIDIA, labels={"kubernetes.io/arch": "arm64"})),
+    (node("a", A100), node("b", devices={"nvidia.com/gpu": "4"})),
+])  # fmt: skip
+def test_a_node_of_other_resources_is_no_part_of_a_gang(there: Object, other: Object) -> None:
+    assert decided(there, other, **PAIR).verdict is Verdict.IMPOSSIBLE
+
+
+def test_a_job_on_one_node_needs_no_fix_of_another() -> None:
+    assert decided(node("a", A100), UNREAD, gpusPerNode=8).verdict is Verdict.PLACED
+    two = decided(node("a", A100), node("c", A100), UNREAD, **PAIR)
+    assert two.choice is not None
+    assert two.choice.nodes == ("a", "c")
+
+
+def test_the_index_joins_nodes_that_nothing_identifies() -> None:
+    index, nodes = FleetIndex(CATALOG), dict[str, Node]()
+    cordoned = {**UNREAD, "spec": {"unschedulable": True}}
+    for raw in (node("a", A100), UNREAD, cordoned, UNREAD, node("c", devices=NVIDIA, price="3"), node("b", A100)):
+        parsed = read_node(raw)
+        nodes[parsed.name] = parsed
+        index.put_node(parsed, groups_of(parsed, CATALOG))
+        assert index.fleet() == read_fleet(nodes.values(), (), CATALOG)

@@ -24,7 +24,7 @@ from gpujob.fleet.pools.naming import SHORTEST, plain_name
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.values.finding import Finding, distinct, listed
-from gpujob.values.vocabulary import Reason
+from gpujob.values.vocabulary import FIXABLE_REASONS, Reason
 
 Joined = tuple[tuple[Pool, ...], Pool]
 """The parts, and the pool of their nodes."""
@@ -59,15 +59,21 @@ def joined_pools(pools: Iterable[Pool], catalog: Catalog, kept: Joins = NO_JOINS
 def _found(pools: Sequence[Pool], catalog: Catalog, kept: Mapping[str, Joined]) -> dict[str, Joined]:
     families: dict[object, list[Pool]] = defaultdict(list)
     pending: dict[object, list[Pool]] = defaultdict(list)
+    unread: dict[object, list[Pool]] = defaultdict(list)
     for pool in pools:
-        if pool.discovered and pool.accelerator is not None and pool.nodes:
-            if pool.pending:
-                pending[_pool_class(pool)].append(pool)
-            elif pool.problem is None or pool.problem.reason is Reason.NO_DEVICE_PLUGIN:
-                families[_equal(pool)].append(pool)
+        if not pool.discovered or not pool.nodes:
+            continue
+        if _is_unread(pool):
+            unread[_offer(pool)].append(pool)
+        elif pool.accelerator is not None and pool.pending:
+            pending[_pool_class(pool)].append(pool)
+        elif pool.accelerator is not None and (pool.problem is None or pool.problem.reason is Reason.NO_DEVICE_PLUGIN):
+            families[_equal(pool)].append(pool)
     for family in families.values():
+        model = family[0].accelerator_id
         family += pending.get(_pool_class(family[0]), ())
-    unlike = [family for family in (*families.values(), *pending.values()) if len(family) > 1]
+        family += (pool for pool in unread.get(_offer(family[0]), ()) if not pool.models or model in pool.models)
+    unlike = [family for family in (*families.values(), *pending.values(), *unread.values()) if len(family) > 1]
     if not unlike:
         return {}
     meanings: dict[str, set[str]] = defaultdict(set)
@@ -77,7 +83,8 @@ def _found(pools: Sequence[Pool], catalog: Catalog, kept: Mapping[str, Joined]) 
     found: dict[str, Joined] = {}
     for family in unlike:
         for parts in _sets(family, driver_steps(catalog)):
-            if all(pool.pending for pool in parts) and not family[0].pending:
+            of_own = (parts[0].pending, _is_unread(parts[0])) != (family[0].pending, _is_unread(family[0]))
+            if of_own and (all(pool.pending for pool in parts) or all(map(_is_unread, parts))):
                 continue  # They are a family of their own.
             name = _name(parts, meanings, {pool.name for pool in pools} | found.keys())
             before = kept.get(name)
@@ -96,6 +103,17 @@ def _equal(pool: Pool) -> object:
 def _pool_class(pool: Pool) -> object:
     """What nodes must have in common of which some have unknown devices: these may become like those of any of the others."""
     return (pool.vendor, pool.accelerator, pool.host_architecture, pool.region, pool.handler)
+
+
+def _is_unread(pool: Pool) -> bool:
+    """Whether an admin must say first what its devices are: they may be like those of another pool."""
+    problem = pool.problem
+    return pool.accelerator is None and not pool.pending and problem is not None and problem.reason in FIXABLE_REASONS
+
+
+def _offer(pool: Pool) -> object:
+    """What nodes must have in common of which some are unread."""
+    return (pool.vendor, pool.resource, pool.request, pool.cpu_architecture, pool.region, pool.handler)
 
 
 def _informative(parts: Sequence[Pool]) -> Sequence[Pool]:
@@ -152,7 +170,8 @@ def _of(parts: Sequence[Pool], name: str) -> Pool:
         informative[0],
         name=name,
         also=(),
-        joins=tuple((pool.name, *pool.also, *(names if pool.pending else ())) for pool in parts),
+        joins=tuple((pool.name, *pool.also, *(() if pool in informative else names)) for pool in parts),
+        problem=next(_unread(parts), informative[0].problem),
         memory=min(memories) if len(memories) == len(informative) else None,
         driver=min(drivers, key=release, default=None),
         capacity_type=min((pool.capacity_type for pool in parts), key=RANKS.index),
@@ -167,6 +186,13 @@ def _of(parts: Sequence[Pool], name: str) -> Pool:
             *_differ(informative),
         ),
     )
+
+
+def _unread(parts: Sequence[Pool]) -> Iterator[Finding]:
+    """What must be said of the devices of some of the nodes."""
+    for pool in parts:
+        if pool.problem is not None and _is_unread(pool):
+            yield Finding(pool.problem.reason, "node {}: {}", (pool.nodes[0].name, pool.problem.message))
 
 
 def _lacks(parts: Sequence[Pool]) -> Iterator[Finding]:
