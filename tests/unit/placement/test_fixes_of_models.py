@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, ANY_IMAGES, H100, L4, Object, demand, fleet, node
+from builders import A100, ANY_IMAGES, H100, L4, MI300X, Object, demand, fleet, node
 
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
@@ -116,3 +116,30 @@ def test_a_sequence_is_as_long_as_the_gang_of_afterwards_holds(count: int) -> No
     found = fixed(objects, **spec)
     assert list(found) == ["sequenceLength"]
     is_the_most(objects, "sequenceLength", found["sequenceLength"], spec)
+
+
+SERVED = {"method": "Inference"}
+SLICE = {"placement": {"devices": ["Partition"]}}
+
+
+@pytest.mark.parametrize(("objects", "model", "spec", "precision"), [
+    ([node("n", H100, 1)], {"name": "llama-3.1-70b"}, {}, "FP8"),
+    ([node("n", H100, 1)], {"name": "llama-3.1-70b", "precision": "FP16"}, {}, "FP8"),
+    ([node("n", H100, 1)], {"name": "llama-3.1-70b"}, {"gpusPerNode": 1}, "FP8"),
+    ([node("n", H100, devices={"nvidia.com/mig-3g.40gb": "2"})], {"name": "qwen2.5-32b"}, SLICE, "FP8"),
+    ([node("n", L4, 1)], {"parameters": "14B"}, {}, "FP8"),
+    ([node("n", MI300X, 1)], {"parameters": "140B"}, {}, "FP8"),
+    ([node("n", A100, 1)], {"parameters": "30B", "precision": "FP32"}, {}, "BF16"),
+])  # fmt: skip
+def test_a_served_model_gets_a_narrower_format_that_the_device_has(
+    objects: list[Object], model: dict[str, Any], spec: dict[str, Any], precision: str
+) -> None:
+    assert fixed(objects, model={**SERVED, **model}, **spec) == {"precision": precision}
+
+
+def test_no_format_is_named_that_the_device_lacks() -> None:
+    known = fleet(node("n", A100, 1))
+    asked = demand(model={"name": "llama-3.1-70b", **SERVED})
+    found = with_fix(decide(asked, known, ANY_IMAGES), known, ANY_IMAGES)
+    assert (found.verdict, found.fix) == (Verdict.IMPOSSIBLE, None)
+    assert "precision" not in found.hopeless

@@ -60,6 +60,8 @@ UNKNOWN_NAME_DROPPED: Final = 0.6
 PRIORITY_DROPPED: Final = 0.6
 """The PriorityClass of which a quota leaves too little is left out."""
 FEWER_TOKENS: Final = 0.6
+NARROWER_WEIGHTS: Final = 0.62
+"""A served model is loaded in a number format of fewer bits; `NEXT_NAME` more for each step."""
 SHORTER_SEQUENCE: Final = 0.65
 ADAPTERS: Final = 0.7
 """LoRA in place of full training; QLoRA costs `NEXT_METHOD` more."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.fleet.pools.pool import MOST_NODES
+from gpujob.fleet.pools.pool import MOST_NODES, Pool
 from gpujob.placement.engine.gang_sizing import SEVERAL, division, fewer, is_open_ended, largest_gangs
+from gpujob.placement.filters.pool_filters import FORMATS
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import USUAL_PRECISION, ModelDemand
@@ -48,6 +49,7 @@ def _lighter(
     yield from _spread_out(demand, model, candidate)
     yield from _less_at_once(demand, model, candidate, gangs, catalog)
     if model.method is Method.INFERENCE:
+        yield from _narrower(demand, model, candidate.pool)
         return
     if model.checkpointing is not Checkpointing.LAYERS:
         changed = demand.with_model(replace(model, checkpointing=Checkpointing.LAYERS))
@@ -87,6 +89,25 @@ def _lighter(
                 method.value,
                 changed,
             )
+
+
+SERVED_IN: Final = (
+    (Precision.BF16, (Precision.FP32, Precision.MIXED)),
+    (Precision.FP8, (Precision.FP32, Precision.MIXED, Precision.BF16, Precision.FP16)),
+)
+"""The number formats to serve a model in, the widest first, each with the wider ones."""
+
+
+def _narrower(demand: Demand, model: ModelDemand, pool: Pool) -> Iterator[Proposal]:
+    """A served model in a number format of fewer bits that the pool's devices have."""
+    has = pool.accelerator.features if pool.accelerator is not None else frozenset()
+    for place, (precision, wider) in enumerate(SERVED_IN):
+        if model.precision in wider and not has.isdisjoint(FORMATS[precision]):
+            changed = demand.with_model(replace(model, precision=precision, precision_said=True))
+            changed = replace(changed, precision=precision)
+            before = model.precision.value if model.precision_said else None
+            distance = costs.NARROWER_WEIGHTS + place * costs.NEXT_NAME
+            yield cut(distance, "spec.model.precision", before, precision.value, changed)
 
 
 def fewer_for_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
