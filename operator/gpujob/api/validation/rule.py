@@ -96,12 +96,16 @@ def broken(model: BaseModel, rules: Sequence[Rule], path: str = "") -> Iterator[
             yield ".".join(filter(None, (path, rule.field))), rule.message
     for name, info in type(model).model_fields.items():
         value = getattr(model, name)
+        if not isinstance(value, tuple | BaseModel):
+            continue
         inner = f"{path}.{info.alias or name}" if path else (info.alias or name)
-        if isinstance(value, tuple):
-            yield from _repeated(value, info, inner)
-        for index, part in enumerate(value if isinstance(value, tuple) else (value,)):
+        if isinstance(value, BaseModel):
+            yield from broken(value, rules, inner)
+            continue
+        yield from _repeated(value, info, inner)
+        for index, part in enumerate(value):
             if isinstance(part, BaseModel):
-                yield from broken(part, rules, f"{inner}[{index}]" if isinstance(value, tuple) else inner)
+                yield from broken(part, rules, f"{inner}[{index}]")
 
 
 def _repeated(entries: tuple[Any, ...], info: FieldInfo, path: str) -> Iterator[tuple[str, str]]:

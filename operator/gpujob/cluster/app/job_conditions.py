@@ -61,8 +61,10 @@ def awaited_steps(
 def stalled_jobs(jobs: Iterable[JobRecord]) -> Iterator[StalledJob]:
     """The running jobs whose condition Stalled is True."""
     for job in jobs:
+        if job.status.get("state") != State.RUNNING:
+            continue
         held = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.STALLED)
-        if job.status.get("state") == State.RUNNING and any(c.get("status") == "True" for c in held):
+        if any(c.get("status") == "True" for c in held):
             yield StalledJob(job.namespace, job.name, _pool(job))
 
 

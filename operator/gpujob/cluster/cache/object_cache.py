@@ -148,7 +148,7 @@ class ObjectCache:
 
     def version(self, kind: str) -> int:
         """A number that grows with every change of the kind: a cache key for derived results."""
-        return sum(part.version for part in self._parts[kind])
+        return sum([part.version for part in self._parts[kind]])
 
     def refused(self, kind: str) -> Mapping[Key, str]:
         """The objects on which `slim` failed, with its error."""

@@ -7,7 +7,7 @@ too, because it ends whatever starts before it. The table is in `health.signals`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
@@ -31,6 +31,12 @@ _SECONDS: Final = re.compile(r"[1-3][0-9]{9}", re.ASCII)
 """A time between 2001 and 2096."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
+
+_OF_EFFECT: Final[Mapping[tuple[Vendor, Effect], Sequence[Signal]]] = {
+    (vendor, effect): tuple(signal for signal in signals if signal.effect is effect)
+    for vendor, signals in LABELS.items()
+    for effect in Effect
+}
 
 Tolerated = tuple[tuple[str, str | None, str | None], ...]
 """Taints that an admin's pool tolerates: key (empty: any), value (None: any), effect (None: any)."""
@@ -90,7 +96,7 @@ def changing(node: Node, vendor: Vendor) -> dict[Fact, str]:
     """The facts of the vendor's devices that an agent is changing, with the signal: what the labels show of them ends with it."""
     found = {
         signal.changes: f"{key} is {one_line(value[:32])}"
-        for signal, key, value in _labelled(node.labels, vendor)
+        for signal, key, value in _labelled(node.labels, LABELS[vendor])
         if signal.changes is not None and value.lower() not in STUCK
     }
     for taint in node.taints:
@@ -119,9 +125,8 @@ def _is_of_health(taint: Taint) -> bool:
 
 def _signals(node: Node, vendor: Vendor, effect: Effect) -> Iterator[tuple[Signal, str]]:
     """The signals of one effect on a node, each with its message."""
-    for signal, key, value in _labelled(node.labels, vendor):
-        if signal.effect is effect:
-            yield signal, f"{key} is {one_line(value[:32])}"
+    for signal, key, value in _labelled(node.labels, _OF_EFFECT[vendor, effect]):
+        yield signal, f"{key} is {one_line(value[:32])}"
     for condition in node.conditions:
         found = signal_of(Where.CONDITION, condition.type)
         if found is not None and found.effect is effect and found.vendor in (None, vendor):
@@ -129,8 +134,8 @@ def _signals(node: Node, vendor: Vendor, effect: Effect) -> Iterator[tuple[Signa
             yield found, f"condition {condition.type} is {condition.status}{why}"
 
 
-def _labelled(labels: Labels, vendor: Vendor) -> Iterator[tuple[Signal, str, str]]:
-    for signal in LABELS[vendor]:
+def _labelled(labels: Labels, signals: Iterable[Signal]) -> Iterator[tuple[Signal, str, str]]:
+    for signal in signals:
         keys = _beginning(labels, signal.key[:-1]) if signal.key.endswith("*") else (signal.key,)
         for key in keys:
             value = labels.get(key, "")
