@@ -21,6 +21,7 @@ from gpujob.cli.doctor.checks import BEFORE_UNINSTALL, CHECKS
 from gpujob.values.vocabulary import API_VERSION
 from tests.contract.commands_of_pages import NOT_RUN, WHERE, commands_of
 from tests.contract.commands_of_pages import PAGES as PAGES_WITH_COMMANDS
+from tests.contract.test_chart_rendering import rendered
 from tests.e2e.api_server import GPUJOBS, ApiServer
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,8 @@ def read_runtime(manifest: dict[str, Any]) -> object:
     return read_gpuruntime({**manifest, "spec": spec})
 
 
-CHART_VALUES = {"prices", "catalog", "imageMirrors", "docsURL"}
+SITE_VALUES = {"prices", "catalog", "imageMirrors", "docsURL"}
+CHART_VALUES = {*SITE_VALUES, "image", "imagePullSecrets"}
 READERS = {"GPUJob": read_gpujob, "GPUPool": read_gpupool, "GPURuntime": read_runtime}
 BLOCKS = [
     pytest.param(yaml.safe_load(text), id=f"{page.stem}-{number}")
@@ -59,7 +61,9 @@ def manifest_of(block: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_is_accepted(block: dict[str, Any]) -> None:
     if block.keys() <= CHART_VALUES:
-        assert with_site(load_catalog(), yaml.safe_dump(block)).refused == ()
+        site = {key: value for key, value in block.items() if key in SITE_VALUES}
+        assert with_site(load_catalog(), yaml.safe_dump(site)).refused == ()
+        assert rendered(block)
         return
     manifest = manifest_of(block)
     READERS[manifest["kind"]](manifest)
@@ -80,7 +84,7 @@ def test_the_api_server_takes_a_block(api: ApiServer, installed: None, block: di
 
 
 def test_pages_show_every_kind_that_people_write() -> None:
-    shown = {manifest_of(block.values[0])["kind"] for block in BLOCKS if "prices" not in block.values[0]}
+    shown = {manifest_of(block.values[0])["kind"] for block in BLOCKS if not block.values[0].keys() <= CHART_VALUES}
     assert shown >= READERS.keys()
 
 
