@@ -127,3 +127,23 @@ def test_a_hang_in_a_phase_over_its_bound_and_a_process_that_answers_no_more_are
         f"accepts connections on port {program.port} and does not answer: its process is stopped, or keeps" in message
     )
     assert team.state("job") == "Running"
+
+
+def test_a_program_that_runs_on_after_its_device_broke_is_moved(
+    hasty: OperatorProcess, fleet: Fleet, team: Team, program: Halting
+) -> None:
+    (first, second) = fleet(h100=2)
+    uid = team.submit("job", gpusPerNode=8, telemetry={"port": program.port})
+    before = team.until("job", "Running")
+    reach(team, uid)
+    (node,) = before["placement"]["nodeNames"]
+    fault = 'gpujob_device_fault_timestamp_seconds{rank="0",device="GPU-1",fault="Xid-79"} 1767225600'
+    program.body = program.report() + f"{fault}\n".encode()
+    status = team.until("job", "Restarting", timeout=90)
+    (entry,) = status["attempts"]
+    assert (entry["reason"], entry["blame"]) == ("DeviceFault", "Infrastructure")
+    told = f"node {node}: the driver reports Xid 79 of GPU-1 at 2026-01-01T00:00:00Z to pod "
+    assert entry["message"].startswith(told)
+    after = team.until("job", "Running", timeout=60)
+    assert after["placement"]["nodeNames"] == [({first, second} - {node}).pop()]
+    assert [each["name"] for each in after["excludedNodes"]] == [node]

@@ -114,6 +114,7 @@ device_memory_peak_bytes
 device_memory_reserved_peak_bytes
 device_memory_used_bytes
 device_memory_total_bytes
+device_fault_timestamp_seconds
 on_device
 process_info
 reporter_failures_total

@@ -97,6 +97,7 @@ class Process:
         figures = self.rank.figures()
         figures["on_device"] = float(device is not None) if self.rank.counted else None
         figures["devices"] = {str(index): told for index, told in self._memory.items()}
+        figures["device_faults"] = [] if self._driver is None else self._driver.faults()
         figures["process_info"] = {
             **torch_state.info(device),
             "steps_from": self.rank.steps_from,

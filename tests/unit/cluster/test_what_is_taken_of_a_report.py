@@ -19,7 +19,7 @@ from gpujob.cluster.telemetry.fetching import Unreached, reading_session
 from gpujob.cluster.telemetry.scraper import Scraper
 from gpujob.fleet.kubernetes.host_ports import report_port
 from gpujob.render.attempt import Numbered
-from gpujob.status.attempts.progress import Measured
+from gpujob.status.attempts.progress import FaultSeen, Measured
 from gpujob.status.records.objects import JobRecord
 from gpujob.status.records.read_objects import read_job
 from gpujob.values.names import child_name
@@ -128,6 +128,76 @@ async def test_a_reading_that_comes_after_another_attempt_began_is_not_of_it(mon
     reading.meanwhile = lambda: None
     await reading.read(15.0, "gpujob_up 1\ngpujob_steps_total 3\n")
     assert reading.measured.counters == {"steps": 3.0}
+
+
+class GangOf(Reading):
+    """A job with more pods than one, each of which answers for itself."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, pods: int) -> None:
+        super().__init__(monkeypatch)
+        self.answers: dict[str, str] = {}
+        self.read_of: list[str] = []
+        cache, child = self.work.index.cache, child_name("j", "u", 1)
+        labels = {Label.JOB_UID: "u", Label.ATTEMPT: "1"}
+        job = _object(child, labels, "GPUJob", "u")
+        cache.replace("jobs", [{**job, "spec": {"completions": pods}}], "20")
+        made = [_object(f"p{number}", labels, "Job", child) for number in range(pods)]
+        for number, pod in enumerate(made):
+            pod["metadata"]["annotations"] = {"batch.kubernetes.io/job-completion-index": str(number)}
+            port = {"name": "telemetry", "containerPort": 9466}
+            pod["spec"] = {"nodeName": f"n{number}", "containers": [{"name": "train", "ports": [port]}]}
+            running = [{"name": "train", "state": {"running": {}}}]
+            pod["status"] = {"phase": "Running", "podIP": f"10.0.1.{number}", "containerStatuses": running}
+        cache.replace("pods", made, "20")
+        self.work.index.take(cache.take_changes())
+
+    async def fetch(self, session: object, host: object, port: int, path: str = "/metrics") -> bytes:
+        pod = f"p{str(host).rpartition('.')[2]}"
+        self.read_of.append(pod)
+        return (self.answers.get(pod) or "gpujob_up 1\n").encode()
+
+
+FAULT = 'gpujob_up 1\ngpujob_device_fault_timestamp_seconds{{rank="0",device="GPU-1",fault="{}"}} 1767268800\n'
+
+
+async def test_all_pods_of_a_gang_are_read_for_faults_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    gang = GangOf(monkeypatch, 32)
+    gang.answers = {"p0": FAULT.format("Xid-31"), "p7": FAULT.format("Xid-79"), "p8": FAULT.format("Xid-94")}
+    most = 0
+    for turn in range(scraper.TURNS):
+        gang.read_of.clear()
+        await gang.read(15.0 * turn, "gpujob_up 1\n")
+        most = max(most, len(gang.read_of))
+    assert most <= 3, "the first, and two of the others"
+    assert gang.measured.faults == (FaultSeen("p7", "Xid 79", "GPU-1", "2026-01-01T12:00:00Z"),)
+    gang.work.dirty.clear()
+    # It stays known while the first pod is read alone, and makes the job due once.
+    for turn in range(3):
+        await gang.read(400.0 + 15.0 * turn, "gpujob_up 1\n")
+        assert [each.pod for each in gang.measured.faults] == ["p7"]
+    assert gang.work.dirty == set()
+
+
+async def test_a_fault_makes_the_job_due_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    gang = GangOf(monkeypatch, 1)
+    await gang.read(0.0, "gpujob_up 1\n")
+    gang.work.dirty.clear()
+    gang.answers["p0"] = FAULT.format("Xid-79")
+    await gang.read(15.0, "gpujob_up 1\n")
+    assert [each.what for each in gang.measured.faults] == ["Xid 79"]
+    assert "u" in gang.work.dirty
+
+
+@pytest.mark.parametrize("answer", ["", "no report", 'gpujob_up 1\ngpujob_attempt_info{job_uid="v",attempt="1"} 1\n'])
+async def test_a_pod_that_cannot_be_read_or_answers_for_another_has_no_faults(
+    monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    gang = GangOf(monkeypatch, 2)
+    fault = FAULT.format("Xid-79").partition("\n")[2]
+    gang.answers["p1"] = answer + fault if answer else "x"
+    for turn in range(scraper.TURNS):
+        await gang.read(15.0 * turn, "gpujob_up 1\n")
+    assert gang.measured.faults == ()
 
 
 def report_of(uid: str, attempt: int) -> str:

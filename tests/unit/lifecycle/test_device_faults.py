@@ -20,7 +20,10 @@ from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
+from gpujob.status.attempts.progress import FaultSeen, Measured
+from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.observe.child import observe
+from gpujob.status.records.device_words import broken_under_program
 from gpujob.status.records.objects import ChildRecord, Hint, PodState
 from gpujob.status.records.read_objects import read_job, read_pod_record
 from gpujob.values.names import child_name
@@ -118,11 +121,12 @@ class Watch:
         self.status: dict[str, Any] = {"state": "Running", "attempt": 1, "jobName": child_name("j", "u", 1), "startTime": CREATED,
                                        "placement": {"pool": "h100", "vendor": "NVIDIA"}}  # fmt: skip
 
-    def look(self, second: float, pods: list[PodState], faults: Any = None) -> Any:
+    def look(self, second: float, pods: list[PodState], faults: Any = None, seen: Any = ()) -> Any:
         job = read_job(
             {"metadata": {"name": "j", "namespace": "team", "uid": "u"}, "spec": self.spec, "status": self.status}
         )
-        view = JobView(job, [on()], pods, {"n0": True}, faults=faults or {})
+        telemetry = Telemetry(Measured(BEGAN, faults=tuple(seen))) if seen else SILENT
+        view = JobView(job, [on()], pods, {"n0": True}, faults=faults or {}, telemetry=telemetry)
         found = next_action(view, self.sightings, Moment(second, BEGAN + timedelta(seconds=second)), Timings())
         self.sightings = found.sightings
         return found
@@ -154,6 +158,49 @@ def test_a_fault_that_lasts_moves_the_job(pods: list[PodState], faults: Any, why
     assert [each["name"] for each in status["excludedNodes"]] == ["n0"]
     assert list(newly_failed(read_job({"status": watch.status}), status)) == [("h100", "Infrastructure", "DeviceFault")]
     assert list(newly_failed(read_job({"status": status}), status)) == []
+
+
+AT = "2026-01-01T12:00:03Z"
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [("Xid-79", "Xid 79"), ("Xid-48", "Xid 48"), ("Xid-95", "Xid 95"), ("Xid-119", "Xid 119"),
+     ("RAS-umc", "an uncorrectable RAS error in umc"), ("Xid-63", ""), ("Xid-94", ""), ("Xid-31", ""), ("Xid-13", ""),
+     ("Xid-", ""), ("Xid-79x", ""), ("xid-79", ""), ("Xid-1079", ""), ("RAS-", ""), ("", "")],
+)  # fmt: skip
+def test_which_faults_move_a_program_that_runs_on(fault: str, what: str) -> None:
+    assert broken_under_program(fault) == what
+
+
+@pytest.mark.parametrize("pod", ["p0", "another"])
+def test_a_device_that_breaks_under_a_program_that_runs_on_moves_the_job(pod: str) -> None:
+    """That of an earlier attempt's pod says nothing of this one."""
+    watch, seen = Watch(), [FaultSeen(pod, "Xid 79", "GPU-9c1d", AT)]
+    assert watch.state(watch.look(0.0, [running()], seen=seen)) == State.RUNNING
+    moved = watch.look(30.0, [running()], seen=seen)
+    if pod == "another":
+        assert watch.state(moved) == State.RUNNING
+        return
+    status = moved.action.status
+    (entry,) = status["attempts"]
+    assert (status["state"], entry["reason"], entry["blame"]) == ("Restarting", "DeviceFault", "Infrastructure")
+    assert entry["message"] == f"node n0: the driver reports Xid 79 of GPU-9c1d at {AT} to pod p0"
+    assert [each["name"] for each in status["excludedNodes"]] == ["n0"]
+
+
+def test_one_that_is_seen_where_no_attempt_is_left_lets_the_program_run_on() -> None:
+    watch, seen = Watch(retries={"infrastructure": 0}), [FaultSeen("p0", "Xid 79", "GPU-9c1d", AT)]
+    watch.look(0.0, [running()], seen=seen)
+    assert watch.state(watch.look(99.0, [running()], seen=seen)) == State.RUNNING
+
+
+def test_a_program_that_fails_after_a_fault_that_its_reporter_saw_is_not_to_blame() -> None:
+    failed = replace(running(), phase="Failed", running=False, exit_code=1)
+    faults = list(device_faults(on(), [failed], {}, [FaultSeen("p0", "Xid 79", "GPU-9c1d", AT)]))
+    ended = replace(on(), ended="Failed")
+    failure = failure_of(ended, [failed], observe(ended, [failed]), faults)
+    assert (failure.blame, failure.reason, failure.node) == (Blame.INFRASTRUCTURE, Reason.DEVICE_FAULT, "n0")
 
 
 def test_one_that_passes_moves_nothing_and_counts_anew() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from gpujob.cluster.metrics.exposition import (
     MOST,
     MOST_BYTES,
+    MOST_FAULTS,
     MOST_LINES,
     MOST_SAMPLES,
     Report,
@@ -72,6 +75,22 @@ def test_a_report_says_whose_it_is() -> None:
         assert told.is_of("6f1c1f0e-52a4", 2, must_say=must_say)
         assert not told.is_of("6f1c1f0e-52a4", 1, must_say=must_say)
         assert not told.is_of("6f1c1f0e", 2, must_say=must_say)
+
+
+@pytest.mark.parametrize(
+    ("lines", "faults"),
+    [('{rank="0",device="GPU-1",fault="Xid-79"} 1767225600', (("Xid-79", "GPU-1", 1767225600.0),)),
+     # Of another writer, or unreadable: no fault, and a report all the same.
+     ('{rank="0",device="GPU-1"} 1', ()), ('{rank="0",fault="Xid-79"} 1', ()), ('{device="",fault="Xid-79"} 1', ()),
+     ('{device="GPU 1",fault="Xid-79"} 1', ()), ('{device="GPU-1",fault="Xid-79"} 1e17', ())],
+)  # fmt: skip
+def test_faults_of_devices(lines: str, faults: Any) -> None:
+    assert read_report(f"gpujob_up 1\ngpujob_device_fault_timestamp_seconds{lines}\n".encode()).faults == faults
+
+
+def test_no_more_faults_are_read_than_the_bound() -> None:
+    many = "".join(f'gpujob_device_fault_timestamp_seconds{{device="d{n}",fault="Xid-79"}} 1\n' for n in range(99))
+    assert len(read_report(f"gpujob_up 1\n{many}".encode()).faults) == MOST_FAULTS
 
 
 def test_a_report_that_does_not_say_it_is_of_the_pod_that_was_asked_where_no_other_could_answer() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpujob.cluster.metrics.exposition import read_report
 from gpujob_runner.report.rank import Rank
 from gpujob_runner.report.readings import torch_state
 from gpujob_runner.report.serving.exposition import METRICS, POD_METRICS, exposed
@@ -82,11 +83,28 @@ def test_every_figure_of_a_rank_is_on_the_page() -> None:
     figures = rank.figures() | {
         "devices": {"0": memory},
         "on_device": 1.0,
+        "device_faults": [["Xid-79", "GPU-1", 1.0]],
         "process_info": {"torch": "2"},
         "reporter_failures_total": {"x": 1},
     }
     page = exposed([{"rank": 0, "world_size": 1, "figures": figures}])
     assert [name for name, _, _ in METRICS if f"# TYPE gpujob_{name} " not in page] == []
+
+
+@pytest.mark.parametrize(
+    "odd", [None, 7, "x", {}, [7], [["Xid-79"]], [["Xid-79", "GPU-1", "soon"]], [["a", "b", None]]]
+)
+def test_faults_of_devices_that_cannot_be_read_are_left_out(odd: Any) -> None:
+    assert "device_fault" not in exposed([told(0, device_faults=odd)])
+
+
+def test_what_drivers_report_is_what_the_operator_reads() -> None:
+    page = exposed(
+        [told(3, device_faults=[["Xid-79", "GPU-9c1d", 1767225600.5], ["RAS-umc", "0000:c1:00.0", 1767225601]])]
+    )
+    assert read_report(page.encode()).faults == (
+        ("RAS-umc", "0000:c1:00.0", 1767225601.0), ("Xid-79", "GPU-9c1d", 1767225600.5),
+    )  # fmt: skip
 
 
 def test_the_page_says_whose_it_is_where_the_pod_does() -> None:

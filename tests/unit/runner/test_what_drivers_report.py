@@ -77,6 +77,10 @@ def test_an_xid_is_said_at_once_and_again_at_the_end() -> None:
     assert re.fullmatch(rf"the driver reports Xid 79 of {UUID} at {AT}", said[0])
     events.repeat()
     assert said[2:] == said[:2]
+    now = time.time()
+    assert [(what, device, abs(at - now) < 60) for what, device, at in events.faults()] == [
+        ("Xid-79", UUID, True), ("Xid-31", UUID, True),
+    ]  # fmt: skip
 
 
 def test_old_lines_are_not_said_again_and_a_storm_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +91,7 @@ def test_old_lines_are_not_said_again_and_a_storm_is_cut(monkeypatch: pytest.Mon
     monkeypatch.setattr(driver_events, "RECENT", -1.0)
     events.repeat()
     assert len(said) == driver_events.MOST_SAID
+    assert len(events.faults()) == 1
 
 
 def test_a_machine_without_nvml_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +150,7 @@ def test_errors_that_are_counted_while_the_program_runs(amd: Amd) -> None:
     assert len(said) == 2
     assert re.fullmatch(rf"the driver reports RAS uncorrectable: 1 in gfx of 0000:c1:00.0 at {AT}", said[0])
     assert re.fullmatch(rf"the driver reports RAS uncorrectable: 2 in umc of 0000:c1:00.0 at {AT}", said[1])
+    assert [each[:2] for each in events.faults()] == [["RAS-gfx", "0000:c1:00.0"], ["RAS-umc", "0000:c1:00.0"]]
 
 
 def test_a_container_without_devices_or_counters(tmp_path: Path, amd: Amd) -> None:

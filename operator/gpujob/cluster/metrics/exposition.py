@@ -42,9 +42,16 @@ WHOSE: Final = "gpujob_attempt_info"
 PHASE: Final = "gpujob_phase"
 """The metric whose label names what a process does."""
 
+FAULT: Final = "gpujob_device_fault_timestamp_seconds"
+"""The metric whose labels name a device and what the driver reported of it."""
+
+MOST_FAULTS: Final = 16
+"""The most faults of a report that are read."""
+
 READ: Final = frozenset(
     {
         *SUMMED,
+        FAULT,
         WHOSE,
         "gpujob_up",
         "gpujob_steps_total",
@@ -68,7 +75,7 @@ READ: Final = frozenset(
 """Names that are read."""
 
 _NAME: Final = re.compile(r"gpujob_[a-zA-Z0-9_:]{1,64}")
-_LABEL: Final = re.compile(r'([a-z_]{1,32})="([-0-9A-Za-z._]{0,128})"')
+_LABEL: Final = re.compile(r'([a-z_]{1,32})="([-0-9A-Za-z._:]{0,128})"')
 _ATTEMPT: Final = re.compile(r"[0-9]{1,9}")
 _REST: Final = re.compile(r"(\{[^{}]{0,1024}\})? +([-+.0-9a-zA-Z]{1,32})(?: +-?[0-9]{1,20})? *")
 
@@ -111,6 +118,8 @@ class Report:
     """Seconds for which the clock of any process still stands in its phase."""
     whose: tuple[str, int] | None = None
     """The job's uid and the attempt."""
+    faults: tuple[tuple[str, str, float], ...] = ()
+    """What the driver reported of devices of the pod (`Xid-79`), the device, and the Unix time of the first such error."""
 
     def rates(self, shortest: float) -> dict[str, float]:
         """What each counter gained a second from the first step to the last; empty for less than `shortest` seconds."""
@@ -129,11 +138,14 @@ def read_report(body: bytes) -> Report:
     """The report in a reply's body; raises UnreadableReport."""
     found: dict[str, list[float]] = defaultdict(list)
     series: set[tuple[str, str]] = set()
+    faults: list[tuple[str, str, float]] = []
     for name, labels, value in _samples(body):
         if (name, labels) in series:
             raise UnreadableReport(f"its {name} is there twice")
         series.add((name, labels))
         found[name].append(value)
+        if name == FAULT and value <= LATEST and (fault := _fault(labels)) is not None:
+            faults.append((*fault, value))
     if not found.get("gpujob_up"):
         raise UnreadableReport("it has no gpujob_up")
     on_device = found.get("gpujob_on_device")
@@ -153,7 +165,14 @@ def read_report(body: bytes) -> Report:
         in_phase=any(_phase(labels) != TRAINING for name, labels in series if name == PHASE),
         phase_left=_most(found, "gpujob_phase_left_seconds"),
         whose=_whose([labels for name, labels in series if name == WHOSE]),
+        faults=tuple(sorted(faults)[:MOST_FAULTS]),
     )
+
+
+def _fault(labels: str) -> tuple[str, str] | None:
+    """What is broken and which device, in the labels of one sample."""
+    said = dict(_LABEL.findall(labels))
+    return (said["fault"], said["device"]) if said.get("fault") and said.get("device") else None
 
 
 def _whose(told: Sequence[str]) -> tuple[str, int] | None:

@@ -1,4 +1,5 @@
-"""Reads the reporter of each running job's first pod: rarely, spread over time, bounded in number, time and size.
+"""Reads the reporter of each running job's first pod, and of the others in turn for faults of devices: rarely, spread over time, and
+bounded in number, time and size.
 
 The address comes from the pod's own record, and the port from its container, or from its attempt in the host network. Redirects
 are not followed and nothing of a reply is repeated, so that a job cannot use the operator to reach or say anything. Reports of
@@ -34,11 +35,13 @@ from gpujob.cluster.telemetry.fetching import (
 from gpujob.cluster.telemetry.ranks import read_ranks
 from gpujob.lifecycle import stalls
 from gpujob.status.attempts import probe_runs, progress
-from gpujob.status.attempts.progress import Measured
+from gpujob.status.attempts.progress import FaultSeen, Measured
 from gpujob.status.attempts.standstill import Ranks, RankSeen
+from gpujob.status.attempts.waits import write_time
 from gpujob.status.job import telemetry
 from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.status.job.telemetry import Telemetry
+from gpujob.status.records.device_words import broken_under_program
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.values.names import label_value
 from gpujob.values.untrusted import tables
@@ -58,6 +61,9 @@ WITHOUT_POD: Final = 5.0
 PATIENCE: Final = 4
 """Intervals of failure before it is reported: a program needs time until it imports torch, a network until it is up."""
 
+TURNS: Final = 20
+"""Readings of a gang's first pod in which each of its other pods is read once: a fault of a device is known after five minutes."""
+
 SELDOM: Final = 20
 """Intervals between two readings of a job after that: waiting for many would delay the others."""
 
@@ -76,6 +82,10 @@ class _Memory:
     """Whether it accepted the last connection and did not answer, although it answered before."""
     phase_left: float = 0.0
     """Seconds after that for which the clock stands, because the program compiled, evaluated or saved then."""
+    turn: int = 0
+    """How often the other pods were read, each part of them once in `TURNS`."""
+    faults: dict[str, tuple[FaultSeen, ...]] = field(default_factory=dict)
+    """What the pods' reporters say of broken devices, by pod."""
     steps: float | None = None
     stepped_at: float | None = None
     """The time of the last step's first reading, as Unix time; None before the first."""
@@ -149,6 +159,7 @@ class Scraper:
                 self.results["Read"] += 1
             else:
                 self._fail(job, found)
+            await self._look_for_faults(session, job, child)
             await self._compare_ranks(session, job, child)
         except Exception as error:  # an error in one pod's report does not stop the others
             log.exception("report left out", job=f"{job.namespace}/{job.name}", error=repr(error))
@@ -173,6 +184,7 @@ class Scraper:
         memory = self._memory.setdefault(job.uid, _Memory())
         memory.failing_since, memory.silent = None, False
         memory.read_at, memory.phase_left = self._work.clock(), _phase_left(report)
+        memory.faults[pod.name] = _faults(pod, report)
         memory.window.add(self._work.clock(), report.counters)
         now = self._work.wall()
         saved = None if report.checkpoint_at is None else datetime.fromtimestamp(int(report.checkpoint_at), UTC)
@@ -195,6 +207,7 @@ class Scraper:
             on_device=report.on_device,
             still=report.still,
             slowest_step=report.slowest_step,
+            faults=_all_faults(memory),
         )
         self._note(job, Telemetry(measured, (telemetry.read(pod.name),)))
 
@@ -224,6 +237,34 @@ class Scraper:
             return
         still, memory.read_at, memory.phase_left = measured.still + now - memory.read_at, now, 0.0
         self._work.telemetry[job.uid] = replace(held, measured=replace(measured, at=self._work.wall(), still=still))
+
+    async def _look_for_faults(self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord) -> None:
+        """Reads a part of a gang's other pods in turn, all of them where the job stands still."""
+        memory, held = self._memory.get(job.uid), self._work.telemetry.get(job.uid, telemetry.SILENT)
+        if memory is None or held.measured is None or child.pods < 2:
+            return
+        memory.turn += 1
+        near = stalls.is_near(job, held.measured)
+        pods = [pod for pod in self._work.index.pods(child) if pod.index and pod.running and pod.port and pod.address]
+        due = [pod for pod in pods if near or ((pod.index or 0) - memory.turn) % TURNS == 0]
+        for pod, faults in zip(
+            due, await asyncio.gather(*(self._faults_of(session, job, child, pod) for pod in due)), strict=True
+        ):
+            if faults is not None:
+                memory.faults[pod.name] = faults
+        if (found := _all_faults(memory)) != held.measured.faults:
+            self._note(job, replace(held, measured=replace(held.measured, faults=found)))
+
+    async def _faults_of(
+        self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord, pod: PodState
+    ) -> tuple[FaultSeen, ...] | None:
+        """What the reporter of a pod says of broken devices; None where it cannot be read, or is another one's."""
+        try:
+            async with self._slots:
+                report = read_report(await fetch(session, pod_address(pod.address), pod.port or 0))
+        except (Refused, Unreached, UnreadableReport):
+            return None
+        return _faults(pod, report) if report.is_of(job.uid, child.attempt, must_say=pod.on_host_network) else None
 
     async def _compare_ranks(self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord) -> None:
         """Reads all pods of a job that stands still: one that another pod's phase explains does not."""
@@ -263,10 +304,30 @@ class Scraper:
         self._work.telemetry[job.uid] = seen
         trial = probe_runs.is_trial(job.status)
         stalled = (seen.measured is not None and stalls.is_near(job, seen.measured)) or _is_stalled(job.status)
-        turned = stalled or [update.reason for update in before.updates] != [update.reason for update in seen.updates]
+        faulty = [] if before.measured is None else before.measured.faults
+        broke = seen.measured is not None and bool(seen.measured.faults) and seen.measured.faults != faulty
+        turned = (
+            stalled
+            or broke
+            or [update.reason for update in before.updates] != [update.reason for update in seen.updates]
+        )
         if trial or turned or progress.is_worth_a_write(job.status, progress.members(job.status, seen.measured)):
             self._work.dirty.add(job.uid)
             self._work.index.cache.changed.set()
+
+
+def _faults(pod: PodState, report: Report) -> tuple[FaultSeen, ...]:
+    """The faults of a report after which its program has to move."""
+    said = ((broken_under_program(fault), device, at) for fault, device, at in report.faults)
+    return tuple(
+        FaultSeen(pod.name, what, device, write_time(datetime.fromtimestamp(int(at), UTC)))
+        for what, device, at in said
+        if what
+    )
+
+
+def _all_faults(memory: _Memory) -> tuple[FaultSeen, ...]:
+    return tuple(each for name in sorted(memory.faults) for each in memory.faults[name])
 
 
 def _is_stalled(status: Mapping[str, Any]) -> bool:

@@ -124,4 +124,5 @@ def _awaits_failed_pod(evaluation: Evaluation, child: ChildRecord) -> bool:
 
 
 def _faults(evaluation: Evaluation, child: ChildRecord, pods: Sequence[PodState]) -> list[DeviceFault]:
-    return list(device_faults(child, pods, evaluation.view.faults))
+    measured = evaluation.view.telemetry.measured
+    return list(device_faults(child, pods, evaluation.view.faults, measured.faults if measured else ()))

@@ -29,6 +29,18 @@ LONGEST: Final = timedelta(days=3650)
 
 
 @dataclass(frozen=True, slots=True)
+class FaultSeen:
+    """What a driver reported of a device under a program that runs on, by the pod's reporter."""
+
+    pod: str
+    what: str
+    """For example Xid 79."""
+    device: str
+    at: str
+    """When, by the clock of its node, as RFC 3339."""
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """The last report of a job, for the whole job; None if not reported."""
 
@@ -62,6 +74,8 @@ class Measured:
     """Seconds of the longest of the last steps."""
     ranks: Ranks = field(default_factory=Ranks)
     """All ranks, where the job stands still."""
+    faults: tuple[FaultSeen, ...] = ()
+    """Broken devices of its pods, sorted by pod."""
 
 
 def members(held: Mapping[str, Any], measured: Measured | None, *, done: bool = False) -> dict[str, Any]:

@@ -23,6 +23,10 @@ XIDS: Final = frozenset(
 )
 """Numbers of Xid that mean the device, its memory, its links or its firmware. Most others are raised by a faulty program."""
 
+GO_ON: Final = frozenset({63, 94})
+"""Those of `XIDS` after which the device works on for a program that runs on: a row of memory was replaced, or an error was contained
+in the program that met it."""
+
 MOST_CHARACTERS: Final = 80
 """Of the words that are repeated."""
 
@@ -107,6 +111,20 @@ _XID: Final = re.compile(
 
 _OF_DEVICE: Final = re.compile(r" of GPU-[0-9a-f-]{8,36} at [-0-9]{10}T[0-9:]{8}Z")
 """The device and the time, as the reporter says them behind the number (gpujob_runner/report/readings/driver_events.py)."""
+
+
+_EXPORTED: Final = re.compile(r"(?:Xid-(\d{1,3})|RAS-(\w{1,20}))")
+"""A fault as the reporter exports it (gpujob_device_fault_timestamp_seconds)."""
+
+
+def broken_under_program(fault: str) -> str:
+    """What an exported fault says of a device under a program that runs on; empty where the device works on, or for an unknown one."""
+    found = _EXPORTED.fullmatch(fault)
+    if found is None:
+        return ""
+    if found[2]:
+        return f"an uncorrectable RAS error in {found[2]}"
+    return f"Xid {found[1]}" if int(found[1]) in XIDS - GO_ON else ""
 
 
 def broken_device(text: Any) -> str:

@@ -3,7 +3,7 @@
 Both come to a container without rights: NVML gives the events of the devices that the container has to any user
 (nvmlEventSetWait, event nvmlEventTypeXidCriticalError), and sysfs gives the counters of amdgpu to every reader
 (ras/*_err_count of amdgpu_ras.c, mode 0444). Each is said in one line on the error stream, so that the last lines of a container
-that fails have it.
+that fails have it, and exported, so that the operator knows it where the program runs on.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class DriverEvents:
     def __init__(self, say: Callable[[str], None], dri: str = "/dev/dri", drm: str = "/sys/class/drm") -> None:
         self._say, self._dri, self._drm = say, dri, drm
         self._said: list[tuple[float, str]] = []
+        self._first_of: dict[tuple[str, str], float] = {}
         self._counts: dict[str, int] = {}
         self._counted = float("-inf")
         self._first = True
@@ -66,7 +67,7 @@ class DriverEvents:
             more = count - self._counts.get(name, count if self._first else 0)
             self._counts[name] = count
             if more > 0:
-                self._report(f"RAS uncorrectable: {more} in {block} of {device}")
+                self._report(f"RAS uncorrectable: {more} in {block} of {device}", f"RAS-{block}", device)
         self._first = False
 
     def repeat(self) -> None:
@@ -76,7 +77,13 @@ class DriverEvents:
             if clock >= since:
                 self._say(line)
 
-    def _report(self, what: str) -> None:
+    def faults(self) -> list[list[Any]]:
+        """[what, device, Unix time of the first] of each kind of error and device: what is exported while the program runs on."""
+        return [[what, device, at] for (what, device), at in list(self._first_of.items())]
+
+    def _report(self, what: str, kind: str, device: str) -> None:
+        if len(self._first_of) < MOST_SAID:
+            self._first_of.setdefault((kind, device), time.time())
         if len(self._said) >= MOST_SAID:
             return
         line = f"the driver reports {what} at {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}"
@@ -85,7 +92,7 @@ class DriverEvents:
 
     def _follow(self, nvml: Any) -> None:
         for number, device in xids(nvml):
-            self._report(f"Xid {number} of {device}")
+            self._report(f"Xid {number} of {device}", f"Xid-{number}", device)
 
     def _errors(self) -> Iterator[tuple[str, str, str, int]]:
         """(file, PCI address, block, uncorrectable errors) of each counter of the devices that the container has."""

@@ -44,6 +44,7 @@ METRICS: tuple[tuple[str, str, str], ...] = (
     ("device_memory_reserved_peak_bytes", "gauge", "Most memory held by torch's allocator so far."),
     ("device_memory_used_bytes", "gauge", "Memory in use on the device by anything, once a minute."),
     ("device_memory_total_bytes", "gauge", "Memory of the device."),
+    ("device_fault_timestamp_seconds", "gauge", "Unix time of the first error of this kind that the driver reported."),
     ("on_device", "gauge", "1 if the process holds memory on a GPU, 0 if it trains on the CPU."),
     ("process_info", "gauge", "Versions, device name, and where the figures come from."),
     ("reporter_failures_total", "counter", "Failures inside the reporter, by part."),
@@ -122,6 +123,9 @@ def _rows(name: str, rank: int, figures: dict[str, Any]) -> Iterable[str]:
                 yield from _row(f"{name}_{part}", labels, seconds)
             else:
                 yield from _row(name, (*labels, ("quantile", part)), seconds)
+    elif name == "device_fault_timestamp_seconds":
+        for fault, device, at in _faults(figures.get("device_faults")):
+            yield from _row(name, (*labels, ("device", str(device)), ("fault", str(fault))), at)
     elif name == "process_info":
         told = tuple((key, str(text)) for key, text in _entries(value))
         if told:
@@ -141,6 +145,11 @@ def _row(name: str, labels: Labels, value: Any, any_number: bool = False) -> Ite
 
 def _entries(value: Any) -> list[tuple[str, Any]]:
     return [(str(key), entry) for key, entry in list(value.items())[:MOST_ENTRIES]] if isinstance(value, dict) else []
+
+
+def _faults(value: Any) -> list[list[Any]]:
+    told = value[:MOST_ENTRIES] if isinstance(value, list) else []
+    return [each for each in told if isinstance(each, list) and len(each) == 3]
 
 
 def _is_finite(value: Any) -> bool:
