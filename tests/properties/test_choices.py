@@ -25,8 +25,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.engine.gang_sizing import estimated
 from gpujob.placement.filters.pool_filters import POOL_RULES
 from gpujob.placement.filters.selection import pool_class_of, rules_of
-from gpujob.placement.request.demand import Demand
-from gpujob.placement.request.excluded_node import ExcludedNode
+from gpujob.placement.request.demand import Demand, ExcludedNode
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring import score
 from gpujob.values.quantity import GI

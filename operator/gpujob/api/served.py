@@ -18,6 +18,7 @@ from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.api.kinds.gpujobprofile import GPUJobProfile
 from gpujob.api.kinds.gpupool import GPUPool
 from gpujob.api.kinds.gpuruntime import GPURuntime
+from gpujob.values.finding import several
 from gpujob.values.untrusted import table, tables
 from gpujob.values.vocabulary import GROUP, VERSION
 
@@ -60,9 +61,9 @@ class Missing:
         if not self.served:
             return f"the cluster does not serve {crd} in version {VERSION}: {REMEDY}"
         if self.status:
-            what = f"the CRD {crd} lacks {_named(self.status)}, which this version writes, so it does not act"
+            what = f"the CRD {crd} lacks {several(self.status, SHOWN)}, which this version writes, so it does not act"
         else:
-            what = f"the CRD {crd} lacks {_named(self.spec)}, so what people write there is lost"
+            what = f"the CRD {crd} lacks {several(self.spec, SHOWN)}, so what people write there is lost"
         return f"{what}: {REMEDY}"
 
 
@@ -119,8 +120,3 @@ def _below(annotation: Any) -> Tree:
         found.update(_below(argument))
     origin = get_origin(annotation)
     return {EACH: found} if found and isclass(origin) and issubclass(origin, (Sequence, Mapping)) else found
-
-
-def _named(paths: tuple[str, ...]) -> str:
-    more = len(paths) - SHOWN
-    return ", ".join(paths[:SHOWN]) + (f" and {more} more" if more > 0 else "")

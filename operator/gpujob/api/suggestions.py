@@ -3,98 +3,80 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel
 
-USUAL_WORDS: Final = {
-    **dict.fromkeys(
-        ("gpu", "gpus", "gpucount", "numgpus", "gpuspernodes", "nvidia.com/gpu", "amd.com/gpu", "devices"),
-        "spec.gpusPerNode",
-    ),
-    **dict.fromkeys(
-        ("replicas", "workers", "numworkers", "numnodes", "nnodes", "parallelism", "completions", "minavailable"),
-        "spec.nodes",
-    ),
-    **dict.fromkeys(("nprocpernode", "procpernode", "slots"), "spec.gpusPerNode"),
-    **dict.fromkeys(("image", "containerimage"), "spec.images.cuda.image and spec.images.rocm.image"),
-    **dict.fromkeys(("limits", "requests"), "spec.gpusPerNode for GPUs and spec.resources.cpu and memory"),
-    **dict.fromkeys(("vram", "memorypergpu", "gpumem", "minmemory", "minvram"), "spec.gpuMemory"),
-    **dict.fromkeys(("shm", "shmsize", "sharedmem"), "spec.resources.sharedMemory"),
-    **dict.fromkeys(("disk", "storage", "ephemeral-storage"), "spec.resources.ephemeralStorage"),
-    **dict.fromkeys(("cpu", "cpus"), "spec.resources.cpu"),
-    **dict.fromkeys(("memory", "mem", "ram"), "spec.resources.memory (of the host) or spec.gpuMemory (of each GPU)"),
-    **dict.fromkeys(("vendor", "vendors", "gpuvendor"), "spec.placement.vendors"),
-    **dict.fromkeys(
-        ("accelerator", "accelerators", "gputype", "gpumodel", "gpuproduct"), "spec.placement.accelerators.allow"
-    ),
-    **dict.fromkeys(
-        ("pool", "pools", "nodepool", "nodeselector", "nodename", "affinity"),
-        "spec.placement.pools.allow",
-    ),
-    **dict.fromkeys(("spot", "preemptible", "capacitytype", "usespot"), "spec.placement.capacityTypes"),
-    **dict.fromkeys(("maxprice", "pricecap", "maxpriceperhour"), "spec.placement.maxPricePerHour"),
-    **dict.fromkeys(("budget", "maxcost", "costlimit", "maxbudget"), "spec.placement.budget"),
-    **dict.fromkeys(
-        ("deadline", "activedeadlineseconds", "timeout", "timelimit", "maxruntime", "walltime"),
-        "spec.activeDeadlineSeconds",
-    ),
-    **dict.fromkeys(("ttl", "ttlseconds", "cleanup"), "spec.ttlSecondsAfterFinished"),
-    **dict.fromkeys(("objective", "strategy"), "spec.placement.objective"),
-    **dict.fromkeys(("entrypoint", "cmd", "run"), "spec.command"),
-    **dict.fromkeys(("arguments", "argv"), "spec.args"),
-    **dict.fromkeys(("workdir", "cwd"), "spec.workingDir"),
-    **dict.fromkeys(("environment", "envs", "envvars", "variables"), "spec.env"),
-    **dict.fromkeys(("labels", "annotations"), "spec.podMetadata"),
-    **dict.fromkeys(("runasuser", "user"), "spec.securityContext.runAsUser"),
-    **dict.fromkeys(("python", "pythonversion"), "spec.framework.python"),
-    **dict.fromkeys(("pytorch", "torch", "frameworkversion", "pytorchversion"), "spec.framework.version"),
-    **dict.fromkeys(("features", "capabilities"), "spec.requires"),
-    **dict.fromkeys(
-        ("template", "containers", "container", "spec", "pod"),
-        "spec.command, spec.args, spec.env and spec.volumes, which stand in spec itself",
-    ),
-}
+
+def _by_word(words_of: Mapping[str, str]) -> dict[str, str]:
+    """What each word means, of the words for each meaning with blanks between."""
+    return {word: meaning for meaning, words in words_of.items() for word in words.split()}
+
+
+USUAL_WORDS: Final = _by_word({
+    "spec.gpusPerNode":
+        "gpu gpus gpucount numgpus gpuspernodes nvidia.com/gpu amd.com/gpu devices nprocpernode procpernode slots",
+    "spec.nodes": "replicas workers numworkers numnodes nnodes parallelism completions minavailable",
+    "spec.images.cuda.image and spec.images.rocm.image": "image containerimage",
+    "spec.gpusPerNode for GPUs and spec.resources.cpu and memory": "limits requests",
+    "spec.gpuMemory": "vram memorypergpu gpumem minmemory minvram",
+    "spec.resources.sharedMemory": "shm shmsize sharedmem",
+    "spec.resources.ephemeralStorage": "disk storage ephemeral-storage",
+    "spec.resources.cpu": "cpu cpus",
+    "spec.resources.memory (of the host) or spec.gpuMemory (of each GPU)": "memory mem ram",
+    "spec.placement.vendors": "vendor vendors gpuvendor",
+    "spec.placement.accelerators.allow": "accelerator accelerators gputype gpumodel gpuproduct",
+    "spec.placement.pools.allow": "pool pools nodepool nodeselector nodename affinity",
+    "spec.placement.capacityTypes": "spot preemptible capacitytype usespot",
+    "spec.placement.maxPricePerHour": "maxprice pricecap maxpriceperhour",
+    "spec.placement.budget": "budget maxcost costlimit maxbudget",
+    "spec.activeDeadlineSeconds": "deadline activedeadlineseconds timeout timelimit maxruntime walltime",
+    "spec.ttlSecondsAfterFinished": "ttl ttlseconds cleanup",
+    "spec.placement.objective": "objective strategy",
+    "spec.command": "entrypoint cmd run",
+    "spec.args": "arguments argv",
+    "spec.workingDir": "workdir cwd",
+    "spec.env": "environment envs envvars variables",
+    "spec.podMetadata": "labels annotations",
+    "spec.securityContext.runAsUser": "runasuser user",
+    "spec.framework.python": "python pythonversion",
+    "spec.framework.version": "pytorch torch frameworkversion pytorchversion",
+    "spec.requires": "features capabilities",
+    "spec.command, spec.args, spec.env and spec.volumes, which stand in spec itself":
+        "template containers container spec pod",
+})  # fmt: skip
 """Words from other kinds and tools, in small letters, and the field of a GPUJob that they mean."""
 
-NOT_OFFERED: Final = {
-    **dict.fromkeys(
-        ("maxretries", "backofflimit", "maxrestarts", "restartpolicy"),
-        "retries: {user: 1, infrastructure: 5} sets how often a job is tried again",
-    ),
-    **dict.fromkeys(
-        ("toleration", "tolerations"),
-        "GPU taints are tolerated without it; other tolerations are an admin's, in a GPUPool",
-    ),
-    **dict.fromkeys(
-        ("hostnetwork", "hostpid", "hostipc", "hostport", "hostusers"),
-        "host access is not offered; fabric.hostNetwork of a GPUPool is an admin's",
-    ),
-    "hostpath": "folders of the host are not offered; use a persistentVolumeClaim",
-}
+NOT_OFFERED: Final = _by_word({
+    "retries: {user: 1, infrastructure: 5} sets how often a job is tried again":
+        "maxretries backofflimit maxrestarts restartpolicy",
+    "GPU taints are tolerated without it; other tolerations are an admin's, in a GPUPool": "toleration tolerations",
+    "host access is not offered; fabric.hostNetwork of a GPUPool is an admin's":
+        "hostnetwork hostpid hostipc hostport hostusers",
+    "folders of the host are not offered; use a persistentVolumeClaim": "hostpath",
+})  # fmt: skip
 """Words without a field of a GPUJob, in small letters, and what to use instead."""
 
-
-WORDS_MEANT: Final = {
-    **dict.fromkeys(("cuda", "geforce", "tesla"), "NVIDIA"),
-    **dict.fromkeys(("rocm", "hip", "radeon", "instinct"), "AMD"),
-    **dict.fromkeys(("mig", "slice", "cpx", "nps4", "vgpu"), "Partition"),
-    **dict.fromkeys(("timeslicing", "timesliced", "mps"), "Shared"),
-    **dict.fromkeys(("apu", "unified"), "Integrated"),
-    **dict.fromkeys(("preemptible", "interruptible", "lowpriority"), "Spot"),
-    **dict.fromkeys(("reservation", "commitment", "committed"), "Reserved"),
-    **dict.fromkeys(("cheapest", "price", "cheap"), "Cost"),
-    **dict.fromkeys(("fastest", "performance", "throughput", "time"), "Speed"),
-    **dict.fromkeys(("off", "never", "none", "skip"), "Disabled"),
-    **dict.fromkeys(("bfloat16", "bf16mixed"), "BF16"),
-    **dict.fromkeys(("float16", "half"), "FP16"),
-    **dict.fromkeys(("float32", "float"), "FP32"),
-    **dict.fromkeys(("float8", "fp8ocp", "fp8fnuz", "e4m3"), "FP8"),
-    **dict.fromkeys(("deepspeed3", "stage3"), "ZeRO3"),
-    **dict.fromkeys(("training", "pretrain", "pretraining", "finetune", "finetuning", "sft"), "Full"),
-    **dict.fromkeys(("serving", "serve", "generate", "generation"), "Inference"),
-}
+WORDS_MEANT: Final = _by_word({
+    "NVIDIA": "cuda geforce tesla",
+    "AMD": "rocm hip radeon instinct",
+    "Partition": "mig slice cpx nps4 vgpu",
+    "Shared": "timeslicing timesliced mps",
+    "Integrated": "apu unified",
+    "Spot": "preemptible interruptible lowpriority",
+    "Reserved": "reservation commitment committed",
+    "Cost": "cheapest price cheap",
+    "Speed": "fastest performance throughput time",
+    "Disabled": "off never none skip",
+    "BF16": "bfloat16 bf16mixed",
+    "FP16": "float16 half",
+    "FP32": "float32 float",
+    "FP8": "float8 fp8ocp fp8fnuz e4m3",
+    "ZeRO3": "deepspeed3 stage3",
+    "Full": "training pretrain pretraining finetune finetuning sft",
+    "Inference": "serving serve generate generation",
+})  # fmt: skip
 """Synonyms of list words, in small letters without hyphens; used only if the list contains the target."""
 
 

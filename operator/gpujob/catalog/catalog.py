@@ -11,15 +11,13 @@ from types import MappingProxyType
 from typing import Final
 
 from gpujob.catalog.devices import identity, pricelist
-from gpujob.catalog.devices.benchmark_run import Throughput
 from gpujob.catalog.devices.efficiency import Efficiency, Key
 from gpujob.catalog.devices.likeness import near_names
-from gpujob.catalog.devices.own_prices import OwnPrice
+from gpujob.catalog.devices.pricelist import OwnPrice
 from gpujob.catalog.devices.throughput import Speed, Speeds, Work
-from gpujob.catalog.entities import Accelerator, Architecture, Feature, InstanceType, Price
+from gpujob.catalog.entities import Accelerator, Architecture, Feature, InstanceType, Price, Throughput
 from gpujob.catalog.images.mirrors import Mirror, mirrored
-from gpujob.catalog.images.runtime import Runtime, in_order
-from gpujob.catalog.images.stacks import Stack, stack_of
+from gpujob.catalog.images.runtime import Runtime, Stack, in_order, stack_of
 from gpujob.catalog.models import naming
 from gpujob.catalog.models.shapes import ModelShape
 from gpujob.values.vocabulary import CapacityType, HostAccess

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gpujob.values.vocabulary import Backend, CapacityType, Reason, Vendor
+from gpujob.values.vocabulary import Backend, CapacityType, Evidence, Reason, RunFormat, Vendor, WorkKind
 
 Support = Literal["production", "limited", "unsupported"]
 """production: the vendor lists it for this work; limited: a consumer part, or partly known or supported; unsupported: no PyTorch
@@ -141,3 +141,22 @@ class Price:
     source: str = ""
     checked_on: str = ""
     """The day the price was published, or read if the publisher gives none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """The throughput of one Kubernetes device of a model on a benchmark, with its number of devices, engine and number format."""
+
+    benchmark: str
+    work: WorkKind
+    format: RunFormat
+    evidence: Evidence
+    accelerator: str
+    per_gpu: float
+    unit: str
+    engine: str = ""
+    devices: int = 1
+    source: str = ""
+    checked_on: str = ""
+    sequences: int | None = None
+    """Sequences that were served at once, where the source says so."""

@@ -19,7 +19,7 @@ from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.names import attempt_in
 from gpujob.values.quantity import exact_dollars
-from gpujob.values.untrusted import table, tables, whole_number
+from gpujob.values.untrusted import condition, table, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, State
 
 REMEMBERED: Final = 5
@@ -205,7 +205,7 @@ def gone(job: JobRecord, now: str) -> dict[str, Any]:
     if not (name := job.status.get("jobName")):
         return status
     attempt = attempt_in(str(name)) or last_attempt(job)
-    why = next((c for c in tables(status, "conditions") if c.get("type") == ConditionType.FAILED), {})
+    why = condition(status, ConditionType.FAILED)
     placement = table(job.status, "placement")
     nodes = placement.get("nodeNames")
     names = [str(node) for node in nodes] if isinstance(nodes, list) else []

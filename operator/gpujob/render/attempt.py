@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gpujob.api.kinds.gpujob import GPUJob, GPUJobSpec, ShapeChoice
 from gpujob.catalog.images.mirrors import Mirror
-from gpujob.fleet.gpupools.fabric import Fabric
+from gpujob.fleet.gpupools.selection import Fabric
 from gpujob.fleet.kubernetes.host_ports import rendezvous_port
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.scoring.candidate import Choice

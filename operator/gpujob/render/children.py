@@ -12,10 +12,9 @@ from typing import Any
 from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.catalog.images.mirrors import Mirror
 from gpujob.placement.scoring.candidate import Choice
-from gpujob.render.attempt import Attempt
+from gpujob.render.attempt import PORT, Attempt, Manifest, Numbered
 from gpujob.render.devices.resource_claim import claim_template
 from gpujob.render.runner import Runner
-from gpujob.render.service import service
 from gpujob.render.workload import workload
 
 
@@ -57,3 +56,27 @@ def render(
     one = Attempt(job, attempt, choice, digest, hint, runner, save_seconds, mirrors)
     mounted = one.runner.name if one.runner and one.reports else ""
     return Children(workload(one, runtime_classes), service(one), mounted, claim_template(one))
+
+
+def service(attempt: Attempt) -> Manifest | None:
+    """The Service of a gang; None for a single pod."""
+    return rendezvous(attempt, attempt.port) if attempt.gang else None
+
+
+def rendezvous(attempt: Numbered, port: int = PORT) -> Manifest:
+    """The Service of an attempt whatever its choice, to create it again after a deletion.
+
+    It only provides names; the port is informative.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": attempt.metadata(),
+        "spec": {
+            "clusterIP": "None",
+            # Workers look up rank 0 before it is Ready, and it gets Ready only once they have joined.
+            "publishNotReadyAddresses": True,
+            "selector": attempt.selector,
+            "ports": [{"name": "rendezvous", "port": port, "targetPort": port, "protocol": "TCP"}],
+        },
+    }

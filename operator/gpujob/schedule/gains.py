@@ -42,7 +42,7 @@ def _node_gained(before: PoolNode, now: PoolNode) -> bool:
 
 SAME = (
     "name", "total", "healthy", "allocatable", "share_base", "taints", "unready", "suspected", "coming", "domain",
-    "image_mounts", "handlers", "labels", "unlabelled", "silicon",
+    "image_mounts", "handlers", "labels", "unlabelled", "silicon"
 )  # fmt: skip
 """What must be as it was: less of it can turn Waiting into Impossible, and other taints or labels can let a pod in."""
 

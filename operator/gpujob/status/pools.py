@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.shortage import barred
 from gpujob.status.job.conditions import ConditionUpdate, merged
+from gpujob.status.job.events import event_about
 from gpujob.values.quantity import exact_dollars, format_bytes, format_dollars
+from gpujob.values.untrusted import condition
 from gpujob.values.vocabulary import API_VERSION, FIELD_MANAGER, ConditionType, Label, Reason
-
-EVENT_NAMESPACE: Final = "default"
-"""The namespace of events about objects without one."""
 
 
 def manifest(pool: Pool) -> dict[str, Any]:
@@ -69,25 +68,12 @@ def status(
 def contradiction(pool: Pool, uid: str, held: Mapping[str, Any], instance: str, now: str) -> dict[str, Any] | None:
     """The Warning event that labels, device plugin and catalog contradict each other, once for each change of the message."""
     findings = (*pool.doubts, *((pool.problem,) if pool.problem else ()))
-    told = "; ".join(finding.message for finding in findings if finding.reason is Reason.LABELS_CONTRADICT)
-    conditions = [one for one in held.get("conditions") or () if isinstance(one, Mapping)]
-    known = next((str(one.get("message")) for one in conditions if one.get("type") == ConditionType.READ), "")
-    if not told or told in known:
+    contradictions = "; ".join(finding.message for finding in findings if finding.reason is Reason.LABELS_CONTRADICT)
+    if not contradictions or contradictions in str(condition(held, ConditionType.READ).get("message")):
         return None
-    digest = hashlib.sha256(told.encode()).hexdigest()[:10]
-    return {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": f"{pool.name[:200]}.{uid[:8]}.{digest}", "namespace": EVENT_NAMESPACE},
-        "eventTime": now.replace("Z", ".000000Z"),
-        "type": "Warning",
-        "action": "Read",
-        "reason": Reason.LABELS_CONTRADICT.value,
-        "note": told[:1024],
-        "regarding": {"apiVersion": API_VERSION, "kind": "GPUPool", "name": pool.name, "uid": uid},
-        "reportingController": f"gpujob.dev/{FIELD_MANAGER}",
-        "reportingInstance": instance[:128],
-    }
+    name = f"{pool.name[:200]}.{uid[:8]}.{hashlib.sha256(contradictions.encode()).hexdigest()[:10]}"
+    what = ("Warning", "Read", Reason.LABELS_CONTRADICT.value)
+    return event_about({"kind": "GPUPool", "name": pool.name, "uid": uid}, name, what, contradictions, instance, now)
 
 
 def _updates(pool: Pool, fleet: Fleet) -> Iterator[ConditionUpdate]:

@@ -45,8 +45,8 @@ def from_status(status: Mapping[str, Any]) -> tuple[dict[str, float], float]:
     """The rates in a status of its current attempt, and their seconds: for an operator that began to read too late to have its own."""
     begun, until = (read_time(text) for text in (status.get("startTime"), table(status, "progress").get("updated")))
     rates = {unit: _rate(table(status, "throughput").get(f"{unit}PerSecond")) for unit in UNITS}
-    told = {unit: rate for unit, rate in rates.items() if rate is not None}
-    return told, (until - begun).total_seconds() if begun and until and told else 0.0
+    measured = {unit: rate for unit, rate in rates.items() if rate is not None}
+    return measured, (until - begun).total_seconds() if begun and until and measured else 0.0
 
 
 def _rate(text: Any) -> float | None:

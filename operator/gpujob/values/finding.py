@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -125,6 +125,12 @@ def nearest(*words: str | None) -> str:
     """The end of a sentence about an unknown name: the most likely one, empty if there is none."""
     known = [word for word in words if word]
     return f"; the nearest {'is' if len(known) == 1 else 'are'} {listed(known)}" if known else ""
+
+
+def several(names: Sequence[str], most: int = 3, joint: str = ", ") -> str:
+    """The first names of many, and the number of the rest: "a, b, c and 4 more"."""
+    rest = len(names) - most
+    return joint.join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def listed(words: object) -> str:

@@ -327,61 +327,26 @@ class Reason(StrEnum):
 
 _IN_PLANS: Final = "`plan` and `explain` for each pool, and `status.candidates`"
 SECTIONS: Final = (
-    (
-        "A pool can never run the job",
-        Reason.VENDOR_EXCLUDED,
-        f"{_IN_PLANS}; where every pool has one, condition Placed is False: Impossible",
-    ),
-    (
-        "Something must be fixed first",
-        Reason.DEVICE_UNKNOWN,
-        f"condition Placed, state Misconfigured; {_IN_PLANS}; condition Read of a GPUPool",
-    ),
+    ("A pool can never run the job", Reason.VENDOR_EXCLUDED,
+     f"{_IN_PLANS}; where every pool has one, condition Placed is False: Impossible"),
+    ("Something must be fixed first", Reason.DEVICE_UNKNOWN,
+     f"condition Placed, state Misconfigured; {_IN_PLANS}; condition Read of a GPUPool"),
     ("It fits, but not now", Reason.NOT_READY, f"condition Placed, state Queued; {_IN_PLANS}"),
-    (
-        "Before the program starts",
-        Reason.IMAGE_BACKEND_MISMATCH,
-        "condition PreflightPassed, and Failed where it ended the job",
-    ),
-    (
-        "Warnings, which reject nothing",
-        Reason.NODE_UNKNOWN,
-        "`plan` and `explain` for each pool, and the message of the condition Read of a GPUPool",
-    ),
-    (
-        "What conditions and events say",
-        Reason.PLACED,
-        "the conditions and events of a GPUJob, the conditions of a GPUPool",
-    ),
-)
+    ("Before the program starts", Reason.IMAGE_BACKEND_MISMATCH,
+     "condition PreflightPassed, and Failed where it ended the job"),
+    ("Warnings, which reject nothing", Reason.NODE_UNKNOWN,
+     "`plan` and `explain` for each pool, and the message of the condition Read of a GPUPool"),
+    ("What conditions and events say", Reason.PLACED,
+     "the conditions and events of a GPUJob, the conditions of a GPUPool"),
+)  # fmt: skip
 """The first reason of each section, its title, and where its reasons are shown."""
 
-FIXABLE_REASONS: Final = frozenset(
-    {
-        Reason.DEVICE_UNKNOWN,
-        Reason.MEM_UNKNOWN,
-        Reason.MODELS_DIFFER,
-        Reason.LABELS_CONTRADICT,
-        Reason.NO_DEVICE_PLUGIN,
-        Reason.NO_DEVICE_CLASS,
-        Reason.NAMESPACE_UNKNOWN,
-        Reason.NAMESPACE_TERMINATING,
-        Reason.POD_SECURITY_BLOCKED,
-        Reason.HOST_ACCESS_DENIED,
-        Reason.RUNTIME_CLASS_MISSING,
-        Reason.RUNTIME_HANDLER_MISSING,
-        Reason.RUNTIME_CLASS_EXCLUDES,
-        Reason.RUNTIME_UNKNOWN,
-        Reason.POOL_UNKNOWN,
-        Reason.ACCELERATOR_UNKNOWN,
-        Reason.FEATURE_UNKNOWN,
-        Reason.FRAMEWORK_UNKNOWN,
-        Reason.INVALID_SPEC,
-        Reason.MODEL_UNKNOWN,
-        Reason.VOLUME_MISSING,
-        Reason.PRIORITY_CLASS_UNKNOWN,
-        Reason.SERVICE_ACCOUNT_NOT_ALLOWED,
-        Reason.NO_POOL,
-    }
-)
+FIXABLE_REASONS: Final = frozenset({
+    Reason.DEVICE_UNKNOWN, Reason.MEM_UNKNOWN, Reason.MODELS_DIFFER, Reason.LABELS_CONTRADICT,
+    Reason.NO_DEVICE_PLUGIN, Reason.NO_DEVICE_CLASS, Reason.NAMESPACE_UNKNOWN, Reason.NAMESPACE_TERMINATING,
+    Reason.POD_SECURITY_BLOCKED, Reason.HOST_ACCESS_DENIED, Reason.RUNTIME_CLASS_MISSING, Reason.RUNTIME_HANDLER_MISSING,
+    Reason.RUNTIME_CLASS_EXCLUDES, Reason.RUNTIME_UNKNOWN, Reason.POOL_UNKNOWN, Reason.ACCELERATOR_UNKNOWN,
+    Reason.FEATURE_UNKNOWN, Reason.FRAMEWORK_UNKNOWN, Reason.INVALID_SPEC, Reason.MODEL_UNKNOWN,
+    Reason.VOLUME_MISSING, Reason.PRIORITY_CLASS_UNKNOWN, Reason.SERVICE_ACCOUNT_NOT_ALLOWED, Reason.NO_POOL,
+})  # fmt: skip
 """Reasons that a user or admin can fix; every other reason of a filter means infeasible."""

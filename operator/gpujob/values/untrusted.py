@@ -20,6 +20,17 @@ def tables(holder: Table, key: str) -> list[Table]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def condition(status: Table, *kinds: str, now: str | None = None) -> Table:
+    """The first condition of these types in an object's status, with the status `now` if that is given; empty if there is none."""
+    found = (each for each in tables(status, "conditions") if each.get("type") in kinds)
+    return next((each for each in found if now is None or each.get("status") == now), {})
+
+
+def is_true(status: Table, kind: str) -> bool:
+    """Whether a condition of the type is True."""
+    return bool(condition(status, kind, now="True"))
+
+
 def whole_number(value: Any) -> int | None:
     """A number of at least 0 that may be written as text (labels are); None for anything else or for ten digits."""
     if isinstance(value, int) and not isinstance(value, bool):

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from gpujob.api.fields.version_ranges import is_satisfiable
 from gpujob.api.generate.crd import RULES
 from gpujob.api.kinds.gpujob import Framework, GPUJobSpec
 from gpujob.api.kinds.pods import EnvironmentVariable, KeyToPath
 from gpujob.api.manifest import read_gpujob
+from gpujob.api.validation.jobs import is_satisfiable
 from gpujob.values.errors import BadManifest
 
 pieces = st.sampled_from(["==", "!=", ">=", "<=", "~=", ">", "<", ",", ".", "*", " ", "0", "2", "10", "a", "\n"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpujob.catalog.devices.own_prices import OwnPrice
+from gpujob.catalog.devices.pricelist import OwnPrice
 from gpujob.catalog.devices.roofline import has_roofline, peak, share_of
 from gpujob.catalog.devices.throughput import Speeds, work_of
 from gpujob.catalog.entities import Accelerator

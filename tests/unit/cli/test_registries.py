@@ -13,8 +13,7 @@ from gpujob.catalog.files.extending import Extending
 from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.images.mirrors import Mirror
 from gpujob.cli.registry import manifests
-from gpujob.cli.registry.challenges import Challenge, challenge_in
-from gpujob.cli.registry.client import NotSeen
+from gpujob.cli.registry.client import Challenge, NotSeen, challenge_in
 from gpujob.cli.registry.credentials import Login, Logins, read_logins
 from gpujob.cli.registry.manifests import Seen
 from gpujob.cli.registry.pins import chosen, pin

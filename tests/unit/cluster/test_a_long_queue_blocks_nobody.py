@@ -18,7 +18,7 @@ from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.controller.actions import AT_ONCE
 from gpujob.cluster.controller.controller import Reconciler
 from gpujob.cluster.index.cluster_index import ClusterIndex
-from gpujob.cluster.queue.time_slice import TimeSlice
+from gpujob.cluster.queue.turns import TimeSlice
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
 from gpujob.schedule import queue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gpujob.cluster.queue.step_slots import MOST_IN_A_ROW, StepSlots
+from gpujob.cluster.queue.turns import MOST_IN_A_ROW, StepSlots
 
 
 async def order(slots: StepSlots, *steps: str) -> list[str]:

@@ -16,7 +16,6 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gpujob.cluster.client import client, rate_limit, transport
-from gpujob.cluster.client import line_reader as lines
 from gpujob.cluster.client.api_errors import (
     AlreadyExists,
     ApiError,
@@ -33,14 +32,13 @@ from gpujob.cluster.client.api_errors import (
     Unreachable,
     error_from_status,
 )
-from gpujob.cluster.client.client import ApiClient
+from gpujob.cluster.client.client import ApiClient, LineSplitter
 from gpujob.cluster.client.kubeconfig import (
     Connection,
     UnusableConnection,
     connection_from_kubeconfig,
     connection_in_cluster,
 )
-from gpujob.cluster.client.line_reader import LineSplitter
 from gpujob.cluster.client.paths import Resource, resource_of
 from gpujob.cluster.client.rate_limit import Patience, TokenBucket
 
@@ -572,5 +570,5 @@ async def test_certificates_that_cannot_be_loaded_are_told_before_any_call() -> 
 
 
 def test_the_defaults_are_those_that_were_promised() -> None:
-    promised = (rate_limit.REQUEST_TIMEOUT, transport.CONNECT_TIMEOUT, client.SILENT_AFTER, lines.LINE_LIMIT)
+    promised = (rate_limit.REQUEST_TIMEOUT, transport.CONNECT_TIMEOUT, client.SILENT_AFTER, client.LINE_LIMIT)
     assert promised == (30, 10, 65, 16 * 1024 * 1024)

@@ -44,7 +44,7 @@ class Server:
             raise self.answer
         return self.answer
 
-    async def delete(self, path: str, *, uid: str) -> Any:
+    async def delete(self, path: str, *, uid: str, propagation: str = "Background") -> Any:
         self.calls.append(f"delete {path} {uid}")
         return {"kind": "Status"}
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gpujob.cluster.queue.due_times import SLACK, DueTimes
-from gpujob.cluster.queue.pending_jobs import PendingJobs
+from gpujob.cluster.queue.work_queue import PendingJobs
 
 
 @pytest.mark.parametrize("seed", range(4))

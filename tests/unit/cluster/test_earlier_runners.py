@@ -10,7 +10,7 @@ from gpujob.catalog.files.load import load_catalog
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.client.api_errors import ApiError, Forbidden, NotFound, TooManyRequests
-from gpujob.cluster.controller.earlier_runners import EarlierRunners
+from gpujob.cluster.controller.runner_configmaps import EarlierRunners
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import Writer
@@ -36,7 +36,7 @@ class Calls:
             raise self.answer
         return self.answer
 
-    async def delete(self, path: str, *, uid: str) -> Any:
+    async def delete(self, path: str, *, uid: str, propagation: str = "Background") -> Any:
         self.made.append(f"delete {path} {uid}")
         return {"kind": "Status"}
 

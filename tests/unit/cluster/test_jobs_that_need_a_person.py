@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpujob.cluster.app.job_conditions import awaited_steps, failed_jobs, stalled_jobs, waiting_jobs
-from gpujob.cluster.metrics.collector import AwaitedStep, FailedJob, StalledJob, WaitingJob
+from gpujob.cluster.metrics.collector import JobAlert
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.records.objects import JobRecord
@@ -32,13 +32,13 @@ def failed(**more: Any) -> dict[str, Any]:
 
 
 def test_a_job_that_failed_is_told_for_ten_minutes() -> None:
-    assert list(failed_jobs([job(**failed())], NOW)) == [FailedJob("team", "j", "h100", "NodeLost")]
+    assert list(failed_jobs([job(**failed())], NOW)) == [JobAlert("team", "j", "h100", "NodeLost")]
     assert list(failed_jobs([job(**failed())], NOW + timedelta(minutes=6))) == []
 
 
 def test_one_that_never_ran_is_told_since_its_condition() -> None:
     status = failed(completionTime=None, conditions=[condition("Failed", "2026-01-01T11:59:00Z")], placement=7)
-    assert list(failed_jobs([job(**status)], NOW)) == [FailedJob("team", "j", "", "NodeLost")]
+    assert list(failed_jobs([job(**status)], NOW)) == [JobAlert("team", "j", "", "NodeLost")]
 
 
 @pytest.mark.parametrize("status", [{"state": "Succeeded"}, failed(state="Running"), failed(completionTime="late"), {}])
@@ -51,9 +51,7 @@ def test_a_job_that_does_not_run_is_told_since_its_placement_changed(state: str)
     status = {"state": state, "display": {"reason": "Fragmented"}, "candidates": [{"pool": "near"}, {"pool": "far"}]}
     placed = [condition("Placed", "2026-01-01T11:00:00Z")]
     (found,) = waiting_jobs([job(**status, conditions=placed)])
-    assert found == WaitingJob(
-        "team", "j", "near", state, "Fragmented", datetime(2026, 1, 1, 11, tzinfo=UTC).timestamp()
-    )
+    assert found == JobAlert("team", "j", "near", "Fragmented", state, datetime(2026, 1, 1, 11, tzinfo=UTC).timestamp())
     (found,) = waiting_jobs([job(**status, conditions=[condition("Placed", 7), "x"], placement={"pool": "mine"})])
     assert (found.since, found.pool) == (datetime(2026, 1, 1, 10, tzinfo=UTC).timestamp(), "mine")
 
@@ -70,14 +68,14 @@ def test_what_runs_has_ended_or_is_suspended_does_not_wait(status: dict[str, Any
 RUNS = {"state": "Running", "startTime": "2026-01-01T11:00:00Z", "placement": {"pool": "h100"}}
 
 
-def awaited(said: Telemetry, spec: Any = None, fresh: bool = True, **status: Any) -> list[AwaitedStep]:
+def awaited(said: Telemetry, spec: Any = None, fresh: bool = True, **status: Any) -> list[JobAlert]:
     return list(awaited_steps([job(spec, **(RUNS | status))], lambda _: said, lambda _: fresh))
 
 
 def test_a_training_job_without_a_step_is_told_since_it_runs() -> None:
     since = datetime(2026, 1, 1, 11, tzinfo=UTC).timestamp()
     silent = Telemetry(Measured(at=NOW, counters={}))
-    assert awaited(silent) == [AwaitedStep("team", "j", "h100", since)]
+    assert awaited(silent) == [JobAlert("team", "j", "h100", since=since)]
     assert awaited(Telemetry(Measured(at=NOW, counters={"steps": 0.0})), {"model": {"method": "LoRA"}}) != []
 
 
@@ -97,4 +95,4 @@ def test_nothing_is_said_of_what_steps_serves_is_not_read_or_does_not_run() -> N
 def test_a_job_that_stands_still_is_shown_while_it_runs(state: str, stands: str, shown: bool) -> None:
     held = {"type": "Stalled", "status": stands, "reason": "Stalled"}
     found = list(stalled_jobs([job(state=state, placement={"pool": "h100"}, conditions=["x", held])]))
-    assert found == ([StalledJob("team", "j", "h100")] if shown else [])
+    assert found == ([JobAlert("team", "j", "h100")] if shown else [])

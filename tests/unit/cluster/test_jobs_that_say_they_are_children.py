@@ -10,7 +10,7 @@ from builders import ANY_IMAGES, H100, node
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.index.cluster_index import ClusterIndex
-from gpujob.fleet.assembly.quotas_reserved import quotas_reserved
+from gpujob.fleet.assembly.reservations import quotas_reserved
 from gpujob.fleet.assembly.usage import PodReservation, reservations_of
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.policy.resource_quota import objects_of, quotas_of, read_quota

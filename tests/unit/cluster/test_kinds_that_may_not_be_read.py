@@ -10,8 +10,7 @@ import pytest
 from builders import ANY_IMAGES, H100, node
 from prometheus_client import CollectorRegistry
 
-from gpujob.cluster.app.http_server import Endpoints
-from gpujob.cluster.app.readiness import hindrances, unknowns
+from gpujob.cluster.app.http_server import Endpoints, hindrances, unknowns
 from gpujob.cluster.cache.object_cache import Kind, ObjectCache
 from gpujob.cluster.cache.reflector import REFUSED_TRIES, Reflector, Timings, WatchHealth
 from gpujob.cluster.cache.watched_kinds import mirrored

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from builders import H100, Object, node
 
-from gpujob.cluster.index.nodes_without_devices import NodesWithoutDevices
+from gpujob.cluster.index.node_reader import NodesWithoutDevices
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.kubernetes.parse import read_node
 from gpujob.fleet.pools.arriving import Arriving

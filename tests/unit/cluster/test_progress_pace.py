@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpujob.cluster.queue.progress_throttle import ProgressPace
+from gpujob.cluster.queue.turns import ProgressPace
 from gpujob.lifecycle.timings import Timings
 
 EVERY = Timings().progress

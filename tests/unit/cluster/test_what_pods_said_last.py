@@ -12,7 +12,7 @@ from gpujob.cluster.cache.kind_store import MOST_DEPARTED
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.index.cluster_index import ClusterIndex
-from gpujob.cluster.index.departed_pods import DepartedPods
+from gpujob.cluster.index.owned_objects import DepartedPods
 from gpujob.status.records.objects import PodState
 from gpujob.status.records.read_objects import read_child, read_pod_record
 from gpujob.values.names import child_name

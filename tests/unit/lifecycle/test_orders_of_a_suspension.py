@@ -16,7 +16,7 @@ import pytest
 from test_failed_attempts import BEGAN
 from test_what_is_no_end_of_a_job import Run, running
 
-from gpujob.cluster.index.departed_pods import DepartedPods
+from gpujob.cluster.index.owned_objects import DepartedPods
 from gpujob.lifecycle.actions import Finish, WriteStatus
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.status.records.objects import PodState

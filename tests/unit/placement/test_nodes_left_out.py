@@ -10,8 +10,7 @@ from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.placement.engine.choose import choose, waits_for
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.decision_json import plan
-from gpujob.placement.request.demand import Demand
-from gpujob.placement.request.excluded_node import ExcludedNode
+from gpujob.placement.request.demand import Demand, ExcludedNode
 from gpujob.render.children import render
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 

@@ -8,9 +8,9 @@ import orjson
 import pytest
 from builders import ANY_IMAGES, H100, L4, MI210, MI300X, Object, decision, demand, fleet, gpupool, images, node
 
+from gpujob.cli.output.offers import offers
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import decision_json, summary
-from gpujob.placement.report.offers import offers
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import with_fix
 from gpujob.schedule.queue import place_all

@@ -11,7 +11,7 @@ from typing import Any, Final
 from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.catalog.entities import Accelerator
 from gpujob.fleet.dra.claim_request import DeviceRequest
-from gpujob.fleet.gpupools.fabric import Fabric
+from gpujob.fleet.gpupools.selection import Fabric
 from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Resources
 from gpujob.fleet.labels.device_fraction import Portion
 from gpujob.fleet.pools.pool import Pool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpujob.schedule.round_robin import in_turns
+from gpujob.cluster.messages.explanations import in_turns
 
 NEVER = -math.inf
 

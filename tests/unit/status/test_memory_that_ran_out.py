@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from gpujob.status.observe.memory import ran_out_of_memory
+from gpujob.status.observe.child import ran_out_of_memory
 from gpujob.status.records.gpu_memory import RanOut, read_ran_out
 from gpujob.status.records.objects import PodState
 from gpujob.status.records.read_objects import read_child, read_pod_record

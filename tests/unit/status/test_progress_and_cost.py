@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gpujob.api.kinds.gpujob_status import GPUJobStatus
-from gpujob.cluster.queue.progress_throttle import ProgressPace
+from gpujob.cluster.queue.turns import ProgressPace
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.attempts import end_attempt
 from gpujob.lifecycle.timings import Timings

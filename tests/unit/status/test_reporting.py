@@ -20,7 +20,7 @@ from gpujob.placement.scoring.candidate import Decision
 from gpujob.status import pools
 from gpujob.status.job import events, job_status, status_patch
 from gpujob.status.job.conditions import ConditionUpdate, merged
-from gpujob.status.job.log_line import transition
+from gpujob.status.job.events import transition
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.status.records.preflight import Check

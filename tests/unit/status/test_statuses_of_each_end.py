@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from test_reporting import BUSY, LATER, NEVER, NOW, PLACED, child, job, of_type, seen, valid
 
-from gpujob.status.job import conditions, job_status, log_line, status_patch, telemetry
+from gpujob.status.job import conditions, events, job_status, status_patch, telemetry
 from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.preflight import Check
@@ -34,7 +34,7 @@ RUNS = {"jobName": "j-2", "jobUID": "c", "startTime": NOW, "placement": PLACEMEN
         (job_status.restarting(job(**HELD), "why", LATER), "Restarting", "EarlierAttemptEnding", {"Suspended": "False"}),
         (job_status.unreadable(job(**HELD), Reason.INVALID_SPEC, "why", LATER), "Misconfigured", "InvalidSpec", {"Suspended": "False"}),
         (job_status.queued(job(**HELD), Reason.QUOTA_EXCEEDED, "why", LATER), "Queued", "QuotaExceeded", {"Suspended": "False"}),
-        (job_status.not_created(job(**HELD), "why", LATER), "Queued", "ChildNotCreated", {"Suspended": "False"}),
+        (job_status.queued(job(**HELD), Reason.CHILD_NOT_CREATED, "why", LATER), "Queued", "ChildNotCreated", {"Suspended": "False"}),
         (job_status.over_budget(job(**HELD), "why", LATER), "Suspended", "BudgetExceeded", {"Suspended": "True"}),
     ],
 )  # fmt: skip
@@ -346,6 +346,6 @@ def test_a_plan_on_other_nodes_is_not_written_and_what_is_gone_is_taken_out() ->
     ],
 )
 def test_the_line_of_the_log(held: dict[str, Any], wanted: dict[str, Any], line: dict[str, Any] | None) -> None:
-    found = log_line.transition(held, wanted)
+    found = events.transition(held, wanted)
     assert (found is None) is (line is None)
     assert line is None or {key: (found or {}).get(key) for key in line} == line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpujob.status.job.log_line import transition
+from gpujob.status.job.events import transition
 
 
 def status(state: str, reason: str, message: str = "", kind: str = "Placed", **members: Any) -> dict[str, Any]:

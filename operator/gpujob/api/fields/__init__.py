@@ -1,5 +1,4 @@
-"""Types that fields share: amounts, patterns, version ranges and the base model.
+"""Types that fields share: amounts, patterns and the base model.
 
-Reading order: `base` (the base model and common types), `patterns` (forms of texts), `amounts` (memory, CPU, money),
-`version_ranges`.
+Reading order: `base` (the base model and common types), `patterns` (forms of texts), `amounts` (memory, CPU, money).
 """

@@ -168,10 +168,7 @@ Millicores = Annotated[
     _int_or_string(
         "CPU cores, or millicores with the suffix m.",
         (f"{_QUANTITY} && quantity(string(self)).isGreaterThan(quantity('0'))", NO_CPU),
-        (
-            f"!{_QUANTITY} || !quantity(string(self)).isGreaterThan(quantity('{quantity.MOST_CORES}'))",
-            TOO_MANY_CORES,
-        ),
+        (f"!{_QUANTITY} || !quantity(string(self)).isGreaterThan(quantity('{quantity.MOST_CORES}'))", TOO_MANY_CORES),
     ),
 ]
 """CPU as its author wrote it."""

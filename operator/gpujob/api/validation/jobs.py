@@ -9,7 +9,6 @@ from typing import Final
 from pydantic import BaseModel
 
 from gpujob.api.fields.amounts import is_quantity, without_b
-from gpujob.api.fields.version_ranges import is_satisfiable
 from gpujob.api.kinds.gpujob import (
     CHECKPOINTS,
     AllowDenyAccelerators,
@@ -30,6 +29,18 @@ from gpujob.api.validation import pods
 from gpujob.api.validation.rule import CONTROL, Rule, one_of, relative_path
 from gpujob.values.quantity import parse_bytes
 
+
+def is_satisfiable(text: str) -> bool:
+    """Whether any released version is in a range such as ">=2.10,<2.15"; also if the text is no range."""
+    # late import: most jobs request no version, and the command line pays for every import
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        return not SpecifierSet(text, prereleases=False).is_unsatisfiable()
+    except InvalidSpecifier:
+        return True
+
+
 _MEMORY, _SHARED = (without_b(f"string(self.{name})") for name in ("memory", "sharedMemory"))
 _NUMBER: Final = "[0-9]+([.][0-9]+)*"
 _PART: Final = f" *((==|!=) *{_NUMBER}([.][*])?|(>=|<=|>|<) *{_NUMBER}|~= *[0-9]+([.][0-9]+)+) *"
@@ -38,27 +49,21 @@ _RANGE_CEL: Final = "'" + _RANGE.pattern + "'"
 
 
 def _range(field: str, example: str) -> Rule:
-    return Rule(
-        Framework, field, f"framework.{field} is not a version range; write for example {example}",
-        f"!has(self.{field}) || self.{field}.matches({_RANGE_CEL})",
-        lambda value: getattr(value, field) is None or bool(_RANGE.fullmatch(getattr(value, field))),
-    )  # fmt: skip
+    return Rule(Framework, field, f"framework.{field} is not a version range; write for example {example}",
+                f"!has(self.{field}) || self.{field}.matches({_RANGE_CEL})",
+                lambda value: getattr(value, field) is None or bool(_RANGE.fullmatch(getattr(value, field))))  # fmt: skip
 
 
 def _admits(field: str) -> Rule:
     """The API server cannot compare versions; the operator and the command line check it."""
-    return Rule(
-        Framework, field, f"no version is in framework.{field}: its parts exclude one another; take one out", "",
-        lambda value: getattr(value, field) is None or is_satisfiable(getattr(value, field)),
-    )  # fmt: skip
+    return Rule(Framework, field, f"no version is in framework.{field}: its parts exclude one another; take one out", "",
+                lambda value: getattr(value, field) is None or is_satisfiable(getattr(value, field)))  # fmt: skip
 
 
 def _disjoint(model: type[BaseModel]) -> Rule:
-    return Rule(
-        model, "deny", "the same name is allowed and denied; remove it from one list",
-        "!has(self.allow) || !has(self.deny) || self.deny.all(d, !(d in self.allow))",
-        lambda value: not set(value.allow) & set(value.deny),
-    )  # fmt: skip
+    return Rule(model, "deny", "the same name is allowed and denied; remove it from one list",
+                "!has(self.allow) || !has(self.deny) || self.deny.all(d, !(d in self.allow))",
+                lambda value: not set(value.allow) & set(value.deny))  # fmt: skip
 
 
 def _shared_fits(value: Resources) -> bool:
@@ -106,160 +111,104 @@ def _reports_its_stalls(value: GPUJobSpec) -> bool:
 
 _OWN: Final[tuple[Rule, ...]] = (
     one_of(Code, "code"),
-    Rule(
-        GPUJobSpec, "command", "command begins with an empty word; write the program, or remove command to run the image's own",
-        "!has(self.command) || size(self.command) == 0 || self.command[0] != ''",
-        lambda value: not value.command or value.command[0] != "",
-    ),
+    Rule(GPUJobSpec, "command", "command begins with an empty word; write the program, or remove command to run the image's own",
+         "!has(self.command) || size(self.command) == 0 || self.command[0] != ''",
+         lambda value: not value.command or value.command[0] != ""),
     # What no program can be given is found where the job is read: rules over all words would cost the API server too much.
-    Rule(
-        GPUJobSpec, "command", "the first word of command, the program, has a control character; take it out", "",
-        lambda value: not value.command or CONTROL.search(value.command[0]) is None,
-    ),
-    Rule(
-        GPUJobSpec, "command", f"a word of command {pods.NO_NUL}", "", lambda value: not any("\0" in word for word in value.command),
-    ),
-    Rule(
-        GPUJobSpec, "args", f"a word of args {pods.NO_NUL}", "", lambda value: not any("\0" in word for word in value.args),
-    ),
-    Rule(
-        GPUJobSpec, "workingDir", "workingDir has a control character; take it out", "",
-        lambda value: value.working_dir is None or CONTROL.search(value.working_dir) is None,
-    ),
-    Rule(
-        Resources, "sharedMemory", "resources.sharedMemory counts in resources.memory and is larger; lower it or raise memory",
-        "!has(self.sharedMemory) || !has(self.memory) || "
-        f"!{is_quantity(_SHARED)} || !{is_quantity(_MEMORY)} || !quantity({_SHARED}).isGreaterThan(quantity({_MEMORY}))",
-        _shared_fits,
-    ),
-    Rule(
-        Images, "", "images needs cuda, rocm or both; remove it to use the catalog's images",
-        "has(self.cuda) || has(self.rocm)", lambda value: value.cuda is not None or value.rocm is not None,
-    ),
+    Rule(GPUJobSpec, "command", "the first word of command, the program, has a control character; take it out", "",
+         lambda value: not value.command or CONTROL.search(value.command[0]) is None),
+    Rule(GPUJobSpec, "command", f"a word of command {pods.NO_NUL}", "", lambda value: not any("\0" in word for word in value.command)),
+    Rule(GPUJobSpec, "args", f"a word of args {pods.NO_NUL}", "", lambda value: not any("\0" in word for word in value.args)),
+    Rule(GPUJobSpec, "workingDir", "workingDir has a control character; take it out", "",
+         lambda value: value.working_dir is None or CONTROL.search(value.working_dir) is None),
+    Rule(Resources, "sharedMemory", "resources.sharedMemory counts in resources.memory and is larger; lower it or raise memory",
+         "!has(self.sharedMemory) || !has(self.memory) || "
+         f"!{is_quantity(_SHARED)} || !{is_quantity(_MEMORY)} || !quantity({_SHARED}).isGreaterThan(quantity({_MEMORY}))",
+         _shared_fits),
+    Rule(Images, "", "images needs cuda, rocm or both; remove it to use the catalog's images",
+         "has(self.cuda) || has(self.rocm)", lambda value: value.cuda is not None or value.rocm is not None),
     relative_path(CodeClaim, "subPath"),
-    Rule(
-        Telemetry, "port", "29500 is the port of the rendezvous; use another one",
-        "!has(self.port) || self.port != 29500", lambda value: value.port != 29500,
-    ),
+    Rule(Telemetry, "port", "29500 is the port of the rendezvous; use another one",
+         "!has(self.port) || self.port != 29500", lambda value: value.port != 29500),
     _disjoint(AllowDenyAccelerators),
     _disjoint(AllowDenyPools),
     _range("version", ">=2.10,<2.15"),
     _range("python", ">=3.11 or ==3.12.*"),
     _admits("version"),
     _admits("python"),
-    Rule(
-        GPUJobSpec, "workingDir", "workingDir must be an absolute path",
-        "!has(self.workingDir) || self.workingDir.startsWith('/')",
-        lambda value: value.working_dir is None or value.working_dir.startswith("/"),
-    ),
-    Rule(
-        GPUJobSpec, "volumeMounts", "a volumeMount names a volume that is not in volumes; add it or correct the name",
-        "!has(self.volumeMounts) || "
-        "self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))", _known_mounts,
-    ),
-    Rule(
-        GPUJobSpec, "volumeMounts", "two volumeMounts have one path, with and without / at its end; remove one of them",
-        "!has(self.volumeMounts) || "
-        "self.volumeMounts.all(m, !self.volumeMounts.exists(n, n.mountPath == m.mountPath + '/'))", _paths_differ,
-    ),
-    Rule(
-        Checkpoint, "path", "checkpoint.path is a folder of checkpoint.volume; name the volume, or remove path",
-        "!has(self.path) || has(self.volume)", lambda value: value.path is None or value.volume is not None,
-    ),
-    Rule(
-        Checkpoint, "path", f"checkpoint.path {pods.FREE_PATH}",
-        f"!has(self.path) || ({pods.free_path('self.path')})",
-        lambda value: value.path is None or pods.is_free_path(value.path),
-    ),
+    Rule(GPUJobSpec, "workingDir", "workingDir must be an absolute path",
+         "!has(self.workingDir) || self.workingDir.startsWith('/')",
+         lambda value: value.working_dir is None or value.working_dir.startswith("/")),
+    Rule(GPUJobSpec, "volumeMounts", "a volumeMount names a volume that is not in volumes; add it or correct the name",
+         "!has(self.volumeMounts) || "
+         "self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))", _known_mounts),
+    Rule(GPUJobSpec, "volumeMounts", "two volumeMounts have one path, with and without / at its end; remove one of them",
+         "!has(self.volumeMounts) || "
+         "self.volumeMounts.all(m, !self.volumeMounts.exists(n, n.mountPath == m.mountPath + '/'))", _paths_differ),
+    Rule(Checkpoint, "path", "checkpoint.path is a folder of checkpoint.volume; name the volume, or remove path",
+         "!has(self.path) || has(self.volume)", lambda value: value.path is None or value.volume is not None),
+    Rule(Checkpoint, "path", f"checkpoint.path {pods.FREE_PATH}",
+         f"!has(self.path) || ({pods.free_path('self.path')})",
+         lambda value: value.path is None or pods.is_free_path(value.path)),
     Rule(
         Checkpoint, "path", "checkpoint.path is at or below /proc, /sys or /dev, where the kernel, the device plugin and shared memory "
         f"have their files; use another folder, for example {CHECKPOINTS}",
         f"!has(self.path) || !{pods.kernels_path('self.path')}",
         lambda value: value.path is None or not pods.is_kernels_path(value.path),
     ),
-    Rule(
-        GPUJobSpec, "checkpoint", "checkpoint.volume must name an entry of volumes that outlives a pod and can be written: "
-        "a persistentVolumeClaim or csi volume without readOnly",
-        "!has(self.checkpoint) || !has(self.checkpoint.volume) || (has(self.volumes) && self.volumes.exists(v, "
-        "v.name == self.checkpoint.volume && ("
-        "(has(v.persistentVolumeClaim) && (!has(v.persistentVolumeClaim.readOnly) || !v.persistentVolumeClaim.readOnly)) || "
-        "(has(v.csi) && (!has(v.csi.readOnly) || !v.csi.readOnly)))))", _keeps_checkpoints,
-    ),
-    Rule(
-        GPUJobSpec, "checkpoint", "volumeMounts mounts another volume, or the volume readOnly, at checkpoint.path; "
-        "change one of the two paths, or remove readOnly",
-        "!has(self.checkpoint) || !has(self.checkpoint.volume) || !has(self.volumeMounts) || self.volumeMounts.all(m, "
-        "!(m.mountPath in (has(self.checkpoint.path) ? (self.checkpoint.path.endsWith('/') ? "
-        "[self.checkpoint.path, self.checkpoint.path.substring(0, size(self.checkpoint.path) - 1)] : "
-        f"[self.checkpoint.path, self.checkpoint.path + '/']) : ['{CHECKPOINTS}', '{CHECKPOINTS}/'])) || "
-        "(m.name == self.checkpoint.volume && (!has(m.readOnly) || !m.readOnly)))", _path_is_free,
-    ),
-    Rule(
-        GPUJobSpec, "shapes", "each shape sets its own nodes and gpusPerNode; remove spec.nodes and spec.gpusPerNode, or shapes",
-        "!has(self.shapes) || size(self.shapes) == 0 || (!has(self.nodes) && !has(self.gpusPerNode))",
-        lambda value: not value.shapes or (value.nodes is None and value.gpus_per_node is None),
-    ),
-    Rule(
-        GPUJobSpec, "gpuMemory", "gpuMemory and model both set what each GPU needs; remove one of them",
-        "!has(self.gpuMemory) || !has(self.model)",
-        lambda value: value.gpu_memory is None or value.model is None,
-    ),
-    Rule(
-        GPUJobSpec, "placement", "placement.exploration compares with the runs of a profile; name one in spec.profile",
-        "!has(self.placement) || !has(self.placement.exploration) || has(self.profile)",
-        lambda value: value.placement is None or value.placement.exploration is None or value.profile is not None,
-    ),
-    Rule(
-        GPUJobSpec, "preflight", "placement.probe and placement.exploration need what a run measures, and nothing is measured with "
-        "preflight: Disabled alone; add telemetry: {}, or set another preflight",
-        "!has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry) || !has(self.placement) || "
-        "(!has(self.placement.probe) && !has(self.placement.exploration))", _measures_its_trials,
-    ),
-    Rule(
-        GPUJobSpec, "preflight", "stall acts on what a run reports, and nothing is reported with preflight: Disabled alone; "
-        "add telemetry: {}, or set another preflight",
-        "!has(self.stall) || !has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry)", _reports_its_stalls,
-    ),
-    Rule(
-        Model, "", "model needs exactly one of name, parameters",
-        "has(self.name) != has(self.parameters)",
-        lambda value: (value.name is None) != (value.parameters is None),
-    ),
-    Rule(
-        ModelOverrides, "activeExperts", "activeExperts is more than experts; lower it, or raise experts",
-        "!has(self.experts) || !has(self.activeExperts) || self.activeExperts <= self.experts",
-        lambda value: value.active_experts is None or value.experts is None or value.active_experts <= value.experts,
-    ),
-    Rule(
-        ModelOverrides, "kvHeads", "kvHeads is more than heads; lower it, or raise heads",
-        "!has(self.heads) || !has(self.kvHeads) || self.kvHeads <= self.heads",
-        lambda value: value.kv_heads is None or value.heads is None or value.kv_heads <= value.heads,
-    ),
-    Rule(
-        Model, "lora", "model.lora acts with method LoRA or QLoRA only; set the method, or remove it",
-        "!has(self.lora) || (has(self.method) && self.method in ['LoRA', 'QLoRA'])",
-        lambda value: value.lora is None or value.method in ("LoRA", "QLoRA"),
-    ),
-    Rule(
-        Model, "inference", "model.inference acts with method Inference only; set the method, or remove it",
-        "!has(self.inference) || (has(self.method) && self.method == 'Inference')",
-        lambda value: value.inference is None or value.method == "Inference",
-    ),
-    Rule(
-        Model, "sharding", "model.sharding TensorParallel is for method Inference; training shards with FSDP or ZeRO3",
-        "!has(self.sharding) || self.sharding != 'TensorParallel' || (has(self.method) && self.method == 'Inference')",
-        lambda value: value.sharding != "TensorParallel" or value.method == "Inference",
-    ),
-    Rule(
-        Model,
-        "method",
-        "optimizer, gradientCheckpointing and gradientAccumulation do nothing under Inference; "
-        "remove them, or set another method",
-        "!has(self.method) || self.method != 'Inference' || "
-        "(!has(self.optimizer) && !has(self.gradientCheckpointing) && !has(self.gradientAccumulation))",
-        lambda value: value.method != "Inference"
-        or (value.optimizer is None and value.gradient_checkpointing is None and value.gradient_accumulation is None),
-    ),
+    Rule(GPUJobSpec, "checkpoint", "checkpoint.volume must name an entry of volumes that outlives a pod and can be written: "
+         "a persistentVolumeClaim or csi volume without readOnly",
+         "!has(self.checkpoint) || !has(self.checkpoint.volume) || (has(self.volumes) && self.volumes.exists(v, "
+         "v.name == self.checkpoint.volume && ("
+         "(has(v.persistentVolumeClaim) && (!has(v.persistentVolumeClaim.readOnly) || !v.persistentVolumeClaim.readOnly)) || "
+         "(has(v.csi) && (!has(v.csi.readOnly) || !v.csi.readOnly)))))", _keeps_checkpoints),
+    Rule(GPUJobSpec, "checkpoint", "volumeMounts mounts another volume, or the volume readOnly, at checkpoint.path; "
+         "change one of the two paths, or remove readOnly",
+         "!has(self.checkpoint) || !has(self.checkpoint.volume) || !has(self.volumeMounts) || self.volumeMounts.all(m, "
+         "!(m.mountPath in (has(self.checkpoint.path) ? (self.checkpoint.path.endsWith('/') ? "
+         "[self.checkpoint.path, self.checkpoint.path.substring(0, size(self.checkpoint.path) - 1)] : "
+         f"[self.checkpoint.path, self.checkpoint.path + '/']) : ['{CHECKPOINTS}', '{CHECKPOINTS}/'])) || "
+         "(m.name == self.checkpoint.volume && (!has(m.readOnly) || !m.readOnly)))", _path_is_free),
+    Rule(GPUJobSpec, "shapes", "each shape sets its own nodes and gpusPerNode; remove spec.nodes and spec.gpusPerNode, or shapes",
+         "!has(self.shapes) || size(self.shapes) == 0 || (!has(self.nodes) && !has(self.gpusPerNode))",
+         lambda value: not value.shapes or (value.nodes is None and value.gpus_per_node is None)),
+    Rule(GPUJobSpec, "gpuMemory", "gpuMemory and model both set what each GPU needs; remove one of them",
+         "!has(self.gpuMemory) || !has(self.model)",
+         lambda value: value.gpu_memory is None or value.model is None),
+    Rule(GPUJobSpec, "placement", "placement.exploration compares with the runs of a profile; name one in spec.profile",
+         "!has(self.placement) || !has(self.placement.exploration) || has(self.profile)",
+         lambda value: value.placement is None or value.placement.exploration is None or value.profile is not None),
+    Rule(GPUJobSpec, "preflight", "placement.probe and placement.exploration need what a run measures, and nothing is measured with "
+         "preflight: Disabled alone; add telemetry: {}, or set another preflight",
+         "!has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry) || !has(self.placement) || "
+         "(!has(self.placement.probe) && !has(self.placement.exploration))", _measures_its_trials),
+    Rule(GPUJobSpec, "preflight", "stall acts on what a run reports, and nothing is reported with preflight: Disabled alone; "
+         "add telemetry: {}, or set another preflight",
+         "!has(self.stall) || !has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry)", _reports_its_stalls),
+    Rule(Model, "", "model needs exactly one of name, parameters",
+         "has(self.name) != has(self.parameters)",
+         lambda value: (value.name is None) != (value.parameters is None)),
+    Rule(ModelOverrides, "activeExperts", "activeExperts is more than experts; lower it, or raise experts",
+         "!has(self.experts) || !has(self.activeExperts) || self.activeExperts <= self.experts",
+         lambda value: value.active_experts is None or value.experts is None or value.active_experts <= value.experts),
+    Rule(ModelOverrides, "kvHeads", "kvHeads is more than heads; lower it, or raise heads",
+         "!has(self.heads) || !has(self.kvHeads) || self.kvHeads <= self.heads",
+         lambda value: value.kv_heads is None or value.heads is None or value.kv_heads <= value.heads),
+    Rule(Model, "lora", "model.lora acts with method LoRA or QLoRA only; set the method, or remove it",
+         "!has(self.lora) || (has(self.method) && self.method in ['LoRA', 'QLoRA'])",
+         lambda value: value.lora is None or value.method in ("LoRA", "QLoRA")),
+    Rule(Model, "inference", "model.inference acts with method Inference only; set the method, or remove it",
+         "!has(self.inference) || (has(self.method) && self.method == 'Inference')",
+         lambda value: value.inference is None or value.method == "Inference"),
+    Rule(Model, "sharding", "model.sharding TensorParallel is for method Inference; training shards with FSDP or ZeRO3",
+         "!has(self.sharding) || self.sharding != 'TensorParallel' || (has(self.method) && self.method == 'Inference')",
+         lambda value: value.sharding != "TensorParallel" or value.method == "Inference"),
+    Rule(Model, "method", "optimizer, gradientCheckpointing and gradientAccumulation do nothing under Inference; "
+         "remove them, or set another method",
+         "!has(self.method) || self.method != 'Inference' || "
+         "(!has(self.optimizer) && !has(self.gradientCheckpointing) && !has(self.gradientAccumulation))",
+         lambda value: value.method != "Inference"
+         or (value.optimizer is None and value.gradient_checkpointing is None and value.gradient_accumulation is None)),
 )  # fmt: skip
 
 RULES: Final = (*pods.RULES, *_OWN)

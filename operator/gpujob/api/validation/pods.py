@@ -107,87 +107,57 @@ RULES: Final[tuple[Rule, ...]] = (
     one_of(EnvironmentSource, "valueFrom"),
     one_of(EnvironmentFrom, "envFrom", optional=("prefix",)),
     one_of(ProjectedSource, "a projected source"),
-    Rule(
-        EnvironmentVariable, "", "write value or valueFrom, not both", "!(has(self.value) && has(self.valueFrom))",
-        lambda value: value.value is None or value.value_from is None,
-    ),
+    Rule(EnvironmentVariable, "", "write value or valueFrom, not both", "!(has(self.value) && has(self.valueFrom))",
+         lambda value: value.value is None or value.value_from is None),
     # As CEL it would cost the API server too much.
-    Rule(
-        EnvironmentVariable, "value", f"the value {NO_NUL}", "", lambda value: value.value is None or "\0" not in value.value,
-    ),
-    Rule(
-        EnvironmentVariable, "name", "GPUJOB_* and PET_* are set by the operator; use another name",
-        f"self.name == '{REPORT_OPTIMIZER}' || !self.name.startsWith('GPUJOB_') && !self.name.startsWith('PET_')", _reserved,
-    ),
-    Rule(
-        EnvironmentVariable, "name", "NVIDIA_VISIBLE_DEVICES and AMD_VISIBLE_DEVICES are set by the device plugin, which gives the "
-        "job its GPUs; remove the variable (CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES choose among them)",
-        "!(self.name.upperAscii() in ['" + "', '".join(DEVICE_LISTS) + "'])", _left_to_the_plugin,
-    ),
-    Rule(
-        EnvironmentFrom, "prefix", "with this prefix a key could be NVIDIA_VISIBLE_DEVICES or AMD_VISIBLE_DEVICES, which are set by "
-        "the device plugin; use another prefix",
-        "!has(self.prefix) || self.prefix == '' || "
-        + " && ".join(f"!'{name}'.startsWith(self.prefix.upperAscii())" for name in DEVICE_LISTS), _no_device_list,
-    ),
-    Rule(
-        EnvironmentFrom, "prefix", "with this prefix a key could be GPUJOB_* or PET_*, which are set by the operator; use another "
-        "prefix",
-        "!has(self.prefix) || self.prefix == '' || "
-        + " && ".join(
-            f"!self.prefix.startsWith('{begins}') && !'{begins}'.startsWith(self.prefix)" for begins in OPERATORS_VARIABLES
-        ), _none_of_ours,
-    ),
-    Rule(
-        EnvironmentVariable, "value", "ROCR_VISIBLE_DEVICES takes numbers, all is none of them: "
-        "the device plugin gives the job its GPUs; remove the variable",
-        "self.name.upperAscii() != 'ROCR_VISIBLE_DEVICES' || !has(self.value) || !(self.value in ['all', 'All', 'ALL'])",
-        _not_all,
-    ),
-    Rule(
-        ResourceFieldReference, "divisor", "a divisor of cpu is 1 or 1m, one of sizes is no 1m",
-        "!has(self.divisor) || self.divisor == '1' || (self.divisor == '1m') == self.resource.endsWith('.cpu')",
-        lambda value: value.divisor in (None, "1") or (value.divisor == "1m") == value.resource.endswith(".cpu"),
-    ),
-    Rule(
-        ClaimResources, "requests", "requests holds storage and its size alone",
-        "has(self.requests) && self.requests.size() == 1 && 'storage' in self.requests",
-        lambda value: set(value.requests) == {"storage"},
-    ),
-    Rule(
-        ClaimSpec, "accessModes", "accessModes is empty, and no claim is made without one; write for example [ReadWriteOnce]",
-        "has(self.accessModes) && size(self.accessModes) > 0", lambda value: bool(value.access_modes),
-    ),
+    Rule(EnvironmentVariable, "value", f"the value {NO_NUL}", "", lambda value: value.value is None or "\0" not in value.value),
+    Rule(EnvironmentVariable, "name", "GPUJOB_* and PET_* are set by the operator; use another name",
+         f"self.name == '{REPORT_OPTIMIZER}' || !self.name.startsWith('GPUJOB_') && !self.name.startsWith('PET_')", _reserved),
+    Rule(EnvironmentVariable, "name", "NVIDIA_VISIBLE_DEVICES and AMD_VISIBLE_DEVICES are set by the device plugin, which gives the "
+         "job its GPUs; remove the variable (CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES choose among them)",
+         "!(self.name.upperAscii() in ['" + "', '".join(DEVICE_LISTS) + "'])", _left_to_the_plugin),
+    Rule(EnvironmentFrom, "prefix", "with this prefix a key could be NVIDIA_VISIBLE_DEVICES or AMD_VISIBLE_DEVICES, which are set by "
+         "the device plugin; use another prefix",
+         "!has(self.prefix) || self.prefix == '' || "
+         + " && ".join(f"!'{name}'.startsWith(self.prefix.upperAscii())" for name in DEVICE_LISTS), _no_device_list),
+    Rule(EnvironmentFrom, "prefix", "with this prefix a key could be GPUJOB_* or PET_*, which are set by the operator; use another "
+         "prefix",
+         "!has(self.prefix) || self.prefix == '' || "
+         + " && ".join(
+             f"!self.prefix.startsWith('{begins}') && !'{begins}'.startsWith(self.prefix)" for begins in OPERATORS_VARIABLES
+         ), _none_of_ours),
+    Rule(EnvironmentVariable, "value", "ROCR_VISIBLE_DEVICES takes numbers, all is none of them: "
+         "the device plugin gives the job its GPUs; remove the variable",
+         "self.name.upperAscii() != 'ROCR_VISIBLE_DEVICES' || !has(self.value) || !(self.value in ['all', 'All', 'ALL'])",
+         _not_all),
+    Rule(ResourceFieldReference, "divisor", "a divisor of cpu is 1 or 1m, one of sizes is no 1m",
+         "!has(self.divisor) || self.divisor == '1' || (self.divisor == '1m') == self.resource.endsWith('.cpu')",
+         lambda value: value.divisor in (None, "1") or (value.divisor == "1m") == value.resource.endswith(".cpu")),
+    Rule(ClaimResources, "requests", "requests holds storage and its size alone",
+         "has(self.requests) && self.requests.size() == 1 && 'storage' in self.requests",
+         lambda value: set(value.requests) == {"storage"}),
+    Rule(ClaimSpec, "accessModes", "accessModes is empty, and no claim is made without one; write for example [ReadWriteOnce]",
+         "has(self.accessModes) && size(self.accessModes) > 0", lambda value: bool(value.access_modes)),
     own_keys(PodMetadata, "labels"),
     own_keys(PodMetadata, "annotations"),
-    Rule(
-        PodMetadata, "annotations", "annotations under nri.io/ and io.kubernetes.cri-o make a node's container runtime assign "
-        "devices; the device plugin gives the job its GPUs; remove them",
-        f"!has(self.annotations) || self.annotations.all(k, !k.matches('{_OF_RUNTIME.pattern}'))",
-        lambda value: not any(_OF_RUNTIME.search(key) for key in value.annotations),
-    ),
+    Rule(PodMetadata, "annotations", "annotations under nri.io/ and io.kubernetes.cri-o make a node's container runtime assign "
+         "devices; the device plugin gives the job its GPUs; remove them",
+         f"!has(self.annotations) || self.annotations.all(k, !k.matches('{_OF_RUNTIME.pattern}'))",
+         lambda value: not any(_OF_RUNTIME.search(key) for key in value.annotations)),
     keys(PodMetadata, "labels", patterns.LABEL_KEY),
     keys(PodMetadata, "annotations", patterns.ANNOTATION_KEY),
-    Rule(
-        VolumeMount, "mountPath", f"mountPath {FREE_PATH}", free_path("self.mountPath"),
-        lambda value: is_free_path(value.mount_path),
-    ),
-    Rule(
-        VolumeMount, "mountPath", "a volume at or below /proc, /sys or /dev would hide what the kernel and the device plugin put "
-        "there; mount it elsewhere, for example at /data (/dev/shm can be one)",
-        f"!{kernels_path('self.mountPath')} || self.mountPath.matches('{_SHARED_MEMORY.pattern}')",
-        lambda value: not is_kernels_path(value.mount_path) or _SHARED_MEMORY.match(value.mount_path) is not None,
-    ),
+    Rule(VolumeMount, "mountPath", f"mountPath {FREE_PATH}", free_path("self.mountPath"),
+         lambda value: is_free_path(value.mount_path)),
+    Rule(VolumeMount, "mountPath", "a volume at or below /proc, /sys or /dev would hide what the kernel and the device plugin put "
+         "there; mount it elsewhere, for example at /data (/dev/shm can be one)",
+         f"!{kernels_path('self.mountPath')} || self.mountPath.matches('{_SHARED_MEMORY.pattern}')",
+         lambda value: not is_kernels_path(value.mount_path) or _SHARED_MEMORY.match(value.mount_path) is not None),
     relative_path(VolumeMount, "subPath"),
     # A CEL rule takes 2.7 times the API server's budget: patterns.RELATIVE_PATH. The kubelet keeps names that begin with .. for itself.
-    Rule(
-        KeyToPath, "path", "path must be a relative path that does not begin with .., without a part .. or a control character", "",
-        lambda value: not value.path.startswith(("/", "..")) and ".." not in value.path.split("/")
-        and CONTROL.search(value.path) is None,
-    ),
-    Rule(
-        SecurityContext, "runAsNonRoot", "runAsNonRoot is true and runAsUser is 0; remove one of them",
-        "!has(self.runAsNonRoot) || !has(self.runAsUser) || !self.runAsNonRoot || self.runAsUser != 0",
-        lambda value: not (value.run_as_non_root and value.run_as_user == 0),
-    ),
+    Rule(KeyToPath, "path", "path must be a relative path that does not begin with .., without a part .. or a control character", "",
+         lambda value: not value.path.startswith(("/", "..")) and ".." not in value.path.split("/")
+         and CONTROL.search(value.path) is None),
+    Rule(SecurityContext, "runAsNonRoot", "runAsNonRoot is true and runAsUser is 0; remove one of them",
+         "!has(self.runAsNonRoot) || !has(self.runAsUser) || !self.runAsNonRoot || self.runAsUser != 0",
+         lambda value: not (value.run_as_non_root and value.run_as_user == 0)),
 )  # fmt: skip

@@ -40,10 +40,8 @@ def one_of(model: type[BaseModel], what: str, optional: tuple[str, ...] = ()) ->
     fields = {name: info.alias or name for name, info in model.model_fields.items() if name not in ("name", *optional)}
     count = " + ".join(f"(has(self.{alias}) ? 1 : 0)" for alias in fields.values())
     words = ", ".join(fields.values())
-    return Rule(
-        model, "", f"{what} needs exactly one of {words}", f"({count}) == 1",
-        lambda value: sum(getattr(value, name) is not None for name in fields) == 1,
-    )  # fmt: skip
+    return Rule(model, "", f"{what} needs exactly one of {words}", f"({count}) == 1",
+                lambda value: sum(getattr(value, name) is not None for name in fields) == 1)  # fmt: skip
 
 
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -59,34 +57,28 @@ _FOREIGN_CEL: Final = "'" + _FOREIGN.pattern + "'"
 
 def own_keys(model: type[BaseModel], field: str) -> Rule:
     """No key of a table is the operator's or the cluster's."""
-    return Rule(
-        model, field, f"{field} under gpujob.dev/ and kubernetes.io/ are the operator's and the cluster's; use other keys",
-        f"!has(self.{field}) || self.{field}.all(k, !k.matches({_FOREIGN_CEL}))",
-        lambda value: not any(_FOREIGN.search(key) for key in getattr(value, field)),
-    )  # fmt: skip
+    return Rule(model, field, f"{field} under gpujob.dev/ and kubernetes.io/ are the operator's and the cluster's; use other keys",
+                f"!has(self.{field}) || self.{field}.all(k, !k.matches({_FOREIGN_CEL}))",
+                lambda value: not any(_FOREIGN.search(key) for key in getattr(value, field)))  # fmt: skip
 
 
 def keys(model: type[BaseModel], field: str, form: patterns.Form) -> Rule:
     """Every key of a table has a form, and no more before its slash than Kubernetes takes."""
     attribute, most = _attribute(model, field), patterns.PREFIX_LENGTH
-    return Rule(
-        model, field, f"a key {form.sentence}",
-        f"!has(self.{field}) || self.{field}.all(k, {form.cel('k')} && k.indexOf('/') <= {most})",
-        lambda value: all(form.fits(key) and key.find("/") <= most for key in getattr(value, attribute)),
-    )  # fmt: skip
+    return Rule(model, field, f"a key {form.sentence}",
+                f"!has(self.{field}) || self.{field}.all(k, {form.cel('k')} && k.indexOf('/') <= {most})",
+                lambda value: all(form.fits(key) and key.find("/") <= most for key in getattr(value, attribute)))  # fmt: skip
 
 
 def relative_path(model: type[BaseModel], field: str) -> Rule:
     """A path below a folder: otherwise the kubelet rejects the pod, long after the job was placed."""
     attribute = _attribute(model, field)
-    return Rule(
-        model, field, f"{field} must be a relative path without a part .. or a control character",
-        f"!has(self.{field}) || (!self.{field}.startsWith('/') && !('/' + self.{field} + '/').contains('/../') && "
-        f"!self.{field}.matches('{CONTROL_IN_CEL}'))",
-        lambda value: not (text := getattr(value, attribute) or "").startswith("/")
-        and ".." not in text.split("/")
-        and CONTROL.search(text) is None,
-    )  # fmt: skip
+    return Rule(model, field, f"{field} must be a relative path without a part .. or a control character",
+                f"!has(self.{field}) || (!self.{field}.startsWith('/') && !('/' + self.{field} + '/').contains('/../') && "
+                f"!self.{field}.matches('{CONTROL_IN_CEL}'))",
+                lambda value: not (text := getattr(value, attribute) or "").startswith("/")
+                and ".." not in text.split("/")
+                and CONTROL.search(text) is None)  # fmt: skip
 
 
 def broken(model: BaseModel, rules: Sequence[Rule], path: str = "") -> Iterator[tuple[str, str]]:

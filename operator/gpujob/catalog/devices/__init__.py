@@ -1,6 +1,6 @@
 """Accelerators: identity by name or id, architecture, price, roofline and measured throughput.
 
 Reading order: `identity` (from a label to a row) with `likeness` (unknown names) and `families` (words for more than one
-model), `architecture` (which code runs there); `own_prices` and `pricelist` (what it costs); `benchmark_run`, `roofline`,
-`efficiency`, `data_sheet_order`, `efficiency_fit`, `throughput` (how fast it is).
+model), `architecture` (which code runs there); `pricelist` (what it costs); `roofline`, `efficiency`,
+`data_sheet_order`, `efficiency_fit`, `throughput` (how fast it is).
 """

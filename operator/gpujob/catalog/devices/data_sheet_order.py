@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from gpujob.catalog.devices.efficiency import Efficiency, Key
 from gpujob.catalog.devices.roofline import FORMATS, REFERENCE, is_narrow, reference_is_narrow, share_of, times
+from gpujob.catalog.entities import Accelerator
 from gpujob.values.vocabulary import RunFormat, WorkKind
-
-if TYPE_CHECKING:
-    from gpujob.catalog.devices.efficiency import Efficiency, Key
-    from gpujob.catalog.entities import Accelerator
 
 SPARE: Final = 0.0005
 """By how much, in logarithms, the larger part is ahead at least: figures are stored in four digits."""
@@ -132,5 +130,5 @@ def _moved(
 def _as_moved(each: Efficiency, to: float) -> Efficiency:
     share = math.exp(to)
     by = round(100 * (share / each.share - 1))
-    told = f", {'raised' if by > 0 else 'lowered'} by {abs(by)}% to the order of the data sheets" if by else ""
-    return replace(each, share=share, source=f"{each.source}{told}")
+    change = f", {'raised' if by > 0 else 'lowered'} by {abs(by)}% to the order of the data sheets" if by else ""
+    return replace(each, share=share, source=f"{each.source}{change}")

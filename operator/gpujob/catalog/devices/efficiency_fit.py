@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gpujob.catalog.devices.data_sheet_order import in_order
 from gpujob.catalog.devices.efficiency import Efficiency, Key, bridge
@@ -26,11 +26,9 @@ from gpujob.catalog.devices.roofline import (
     share_of,
     times,
 )
+from gpujob.catalog.entities import Accelerator, Throughput
+from gpujob.values.finding import several
 from gpujob.values.vocabulary import Evidence, RunFormat, WorkKind
-
-if TYPE_CHECKING:
-    from gpujob.catalog.devices.benchmark_run import Throughput
-    from gpujob.catalog.entities import Accelerator
 
 LEVEL: Final = 3.0
 ENGINE: Final = 0.12
@@ -190,10 +188,9 @@ def _of_kind(
 def _sources_of(rows: Sequence[Throughput]) -> str:
     """A summary of the runs: how many, of what, by whom."""
     names = list(dict.fromkeys(row.benchmark for row in rows))
-    listed = "; ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
     count = f"{len(rows)} run" + ("s" if len(rows) > 1 else "")
     who = rows[0].source.partition(",")[0]
-    return f"{count} ({listed}: {who})"
+    return f"{count} ({several(names, 2, '; ')}: {who})"
 
 
 def _covariance(one: Run, other: Run) -> float:

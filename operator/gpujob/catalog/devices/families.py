@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpujob.catalog.devices.identity import joined
+from gpujob.catalog.entities import Accelerator
 from gpujob.values.vocabulary import Vendor
 
-if TYPE_CHECKING:
-    from gpujob.catalog.entities import Accelerator
-
-_VENDORS: Final = {
-    **dict.fromkeys(("nvidia", "cuda"), Vendor.NVIDIA),
-    **dict.fromkeys(("amd", "rocm"), Vendor.AMD),
-}
+_VENDORS: Final = {**dict.fromkeys(("nvidia", "cuda"), Vendor.NVIDIA), **dict.fromkeys(("amd", "rocm"), Vendor.AMD)}
 _BRANDS: Final = {
     **dict.fromkeys(("geforce", "quadro", "tesla", "rtx"), Vendor.NVIDIA),
     **dict.fromkeys(("radeon", "instinct"), Vendor.AMD),

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from gpujob.catalog.entities import Accelerator
 from gpujob.values.quantity import GI, KI
-
-if TYPE_CHECKING:
-    from gpujob.catalog.entities import Accelerator
 
 LEAST_SHARE: Final = 0.85
 """The smallest fraction of the nominal memory that a driver or a cloud reports (L4: 22888 MiB of 24 GiB)."""
@@ -19,26 +17,10 @@ MOST_SHARE: Final = 1.005
 NAMED_WITHIN: Final = 0.05
 """The tolerance between a size in a user's name and a card's nominal one: 192GB is not 188, 80GB not 94."""
 
-_TRADE_WORDS: Final = frozenset(
-    (
-        "nvidia",
-        "amd",
-        "tesla",
-        "instinct",
-        "radeon",
-        "gpu",
-        "nvlink",
-        "pcie",
-        "sxm",
-        "sxm2",
-        "sxm3",
-        "sxm4",
-        "sxm5",
-        "sxm6",
-        "oam",
-        "vf",
-    )
-)
+_TRADE_WORDS: Final = frozenset((
+    "nvidia", "amd", "tesla", "instinct", "radeon", "gpu", "nvlink", "pcie", "sxm", "sxm2", "sxm3", "sxm4",
+    "sxm5", "sxm6", "oam", "vf",
+))  # fmt: skip
 """Words around a model's name that clouds add or leave out."""
 _GIGABYTES: Final = re.compile(r"([0-9]{1,3})gb?")
 _UNIT_APART: Final = re.compile(r"(?<=[0-9])-(?=gb?(?:-|$))")

@@ -7,12 +7,10 @@ step, memory the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from gpujob.catalog.entities import Accelerator
 from gpujob.values.vocabulary import Precision, RunFormat, WorkKind
-
-if TYPE_CHECKING:
-    from gpujob.catalog.entities import Accelerator
 
 REFERENCE: Final = "H100-SXM"
 """The accelerator of speed 1: the one measured beside the most others."""

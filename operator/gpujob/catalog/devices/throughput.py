@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpujob.catalog.devices.efficiency import Efficiency, Key, bridge
 from gpujob.catalog.devices.roofline import (
@@ -25,10 +25,8 @@ from gpujob.catalog.devices.roofline import (
     share_of,
     times,
 )
+from gpujob.catalog.entities import Accelerator
 from gpujob.values.vocabulary import Method, Precision, RunFormat, WorkKind
-
-if TYPE_CHECKING:
-    from gpujob.catalog.entities import Accelerator
 
 MILLION: Final = 10**6
 
@@ -116,8 +114,8 @@ class Speeds:
             streaming = self._efficiency(row, work.kind, run, narrow=narrow, streams=True)
             achieved, error = _between(streaming or found, found, _batched(row, bound, run))
         relative = bound.roofline / most.roofline
-        told = f"roofline {relative:.2g} of an {REFERENCE}'s: {peak(row, run):.4g} dense TFLOPS, {row.bandwidth_gb_s:.4g} GB/s"
-        told += "" if share is None else f", memory bounds {1 - bound.bound:.0%} of the time".replace("%", " %")
+        sentence = f"roofline {relative:.2g} of an {REFERENCE}'s: {peak(row, run):.4g} dense TFLOPS, {row.bandwidth_gb_s:.4g} GB/s"
+        sentence += "" if share is None else f", memory bounds {1 - bound.bound:.0%} of the time".replace("%", " %")
         source = f"efficiency {achieved:.2g} of an {REFERENCE}'s, ± {error:.0%}, from {found.source}".replace("%", " %")
         return Speed(
             max(1, round(relative * achieved * MILLION)),
@@ -125,7 +123,7 @@ class Speeds:
             source,
             found.checked_on,
             error=round(error * 100),
-            roofline=told,
+            roofline=sentence,
         )
 
     def _efficiency(

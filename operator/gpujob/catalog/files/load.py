@@ -19,12 +19,11 @@ import yaml
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices import efficiency, efficiency_fit, identity
-from gpujob.catalog.devices.benchmark_run import Throughput
 from gpujob.catalog.devices.roofline import has_roofline
-from gpujob.catalog.entities import Accelerator, Architecture, InstanceType, Price
+from gpujob.catalog.entities import Accelerator, Architecture, InstanceType, Price, Throughput
 from gpujob.catalog.files import rows, runtime_rows
 from gpujob.catalog.files.fields import Sources
-from gpujob.catalog.images.stacks import Stack
+from gpujob.catalog.images.runtime import Stack
 from gpujob.values.errors import BadInput, CatalogInvalid
 
 SECTIONS: Final = ("accelerators", "features", "instanceTypes", "runtimes", "stacks", "prices", "throughputs", "models")

@@ -7,26 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast, get_args
 
-from gpujob.catalog.devices.benchmark_run import Throughput
-from gpujob.catalog.entities import Accelerator, Architecture, Feature, InstanceType, Level, Price, Support
+from gpujob.catalog.entities import Accelerator, Architecture, Feature, InstanceType, Level, Price, Support, Throughput
 from gpujob.catalog.files.fields import SOURCE_FIELDS, Row, Sources, mapping
-from gpujob.catalog.images.stacks import Stack
+from gpujob.catalog.images.runtime import Stack
 from gpujob.catalog.images.versions import release
 from gpujob.catalog.models import naming
 from gpujob.catalog.models.code_kinds import KINDS
 from gpujob.catalog.models.shapes import ModelShape
 from gpujob.values.errors import BadQuantity, CatalogInvalid
 from gpujob.values.quantity import parse_dollars
-from gpujob.values.vocabulary import (
-    Backend,
-    CapacityType,
-    Evidence,
-    Reason,
-    RunFormat,
-    Vendor,
-    WeightFormat,
-    WorkKind,
-)
+from gpujob.values.vocabulary import Backend, CapacityType, Evidence, Reason, RunFormat, Vendor, WeightFormat, WorkKind
 
 ARCHITECTURE_FIELDS: Final = ("features", "minDriver", "minBackend", *SOURCE_FIELDS)
 
@@ -46,7 +36,7 @@ ACCELERATOR_FIELDS: Final = (
     "id", "name", "architecture", "memory", "driverMemory", "eccMemory", "torchMemory", "bandwidth", "bf16", "fp16", "fp8",
     "features", "minDriver", "minBackend", "hostArchitecture", "support",
     "integrated", "wholeMemory", "devicesPerCard", "partitions", "slices", "computeUnits", "deviceIds",
-    "products", "gke", "cloudNames", "watts", *SOURCE_FIELDS, "note",
+    "products", "gke", "cloudNames", "watts", *SOURCE_FIELDS, "note"
 )  # fmt: skip
 
 
@@ -123,7 +113,7 @@ def feature(raw: Any, sources: Sources) -> Feature:
 MODEL_FIELDS: Final = (
     "name", "aliases", "kind", "parameters", "layers", "hidden", "heads", "kvHeads", "headDim", "ffn", "vocabulary", "positions",
     "tied", "experts", "activeExperts", "denseLayers", "denseFfn", "attentionParameters", "latent", "window",
-    "windowedLayers", "published", *SOURCE_FIELDS,
+    "windowedLayers", "published", *SOURCE_FIELDS
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.catalog.devices.own_prices import OwnPrice
+from gpujob.catalog.devices.pricelist import OwnPrice
 from gpujob.catalog.files import load
 from gpujob.catalog.files.fields import Row
 from gpujob.catalog.images.mirrors import Mirror, is_registry

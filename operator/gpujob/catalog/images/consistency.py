@@ -7,14 +7,12 @@ alone, before any placement.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from gpujob.catalog.images.runtime import Runtime
 from gpujob.catalog.images.versions import Release, at_least, release
 from gpujob.values.errors import CatalogInvalid
 from gpujob.values.vocabulary import Backend
-
-if TYPE_CHECKING:
-    from gpujob.catalog.images.runtime import Runtime
 
 _BUILD: Final = re.compile(r"(cu|rocm)([0-9][0-9.]*)", re.IGNORECASE)
 OLDEST_IMAGE: Final = 17

@@ -69,6 +69,8 @@ def _plain(**said: bool | int) -> Kind:
     return Kind(gated=False, layer_norm=True, **said)  # type: ignore[arg-type]
 
 
+_T5: Final = dict.fromkeys(("wide_norms", "dropout", "inner_dropout", "biased", "own_loss", "cross"), True)
+
 KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
         "llama": LLAMA,
@@ -94,18 +96,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "bert": _plain(dropout=True, own_loss=True),
         "vit": _plain(),
         "bart": _plain(dropout=True, own_loss=True, biased_logits=True, cross=True),
-        "t5": Kind(
-            gated=False,
-            relu=True,
-            wide_norms=True,
-            dropout=True,
-            inner_dropout=True,
-            biased=True,
-            own_loss=True,
-            cross=True,
-        ),
-        "t5-gated": Kind(
-            stepwise=True, wide_norms=True, dropout=True, inner_dropout=True, biased=True, own_loss=True, cross=True
-        ),
+        "t5": Kind(gated=False, relu=True, **_T5),
+        "t5-gated": Kind(stepwise=True, **_T5),
     }
 )

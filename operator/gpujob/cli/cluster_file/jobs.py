@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gpujob.cli.cluster_file.gpujobs import waits
 from gpujob.cli.cluster_file.projection import REDACTED, an_object, container, device_files, filled, present
 from gpujob.cli.cluster_file.reservations import is_child
+from gpujob.values.errors import BadInput
+from gpujob.values.finding import listed
 from gpujob.values.untrusted import Table, table, tables
 from gpujob.values.vocabulary import Annotation, ConditionType, Label, State
 
+
+def waits(raw: Mapping[str, Any]) -> bool:
+    """Whether a GPUJob is in the operator's queue."""
+    return table(raw, "status").get("state") == State.QUEUED and table(raw, "spec").get("suspend") is not True
+
+
+def in_documents(documents: Iterable[Any], name: str, namespace: str | None) -> Mapping[str, Any]:
+    """The GPUJob of that name in a cluster description; BadInput when it has none, or several and no namespace."""
+    from gpujob.catalog.devices.identity import nearest
+    from gpujob.fleet.sources.cluster_file import objects_in
+
+    jobs = {
+        (str(table(each, "metadata").get("namespace") or "default"), str(table(each, "metadata").get("name"))): each
+        for each in objects_in(documents, [])
+        if each.get("kind") == "GPUJob"
+    }
+    found = {where: each for (where, called), each in jobs.items() if called == name}
+    matching = [each for where, each in found.items() if namespace in (None, where)]
+    if not matching:
+        where = f" in namespace {namespace}" if namespace else ""
+        near = nearest(name, {called for _, called in jobs})
+        hint = f"there is one in {listed(sorted(found))}" if found else f"the nearest is {near}" if near else "add it"
+        raise BadInput(f"the cluster description has no GPUJob {name}{where}; {hint}, or ask about a file with -f")
+    if len(matching) > 1:
+        spaces = ", ".join(sorted(found))
+        raise BadInput(f"there is a GPUJob {name} in the namespaces {spaces}; name one with -n")
+    return matching[0]
+
+
 DECIDES: Final = (
-    "framework",
-    "requires",
-    "nodes",
-    "gpusPerNode",
-    "gpuMemory",
-    "model",
-    "resources",
-    "profile",
-    "placement",
-    "priorityClassName",
-    "securityContext",
-)
+    "framework", "requires", "nodes", "gpusPerNode", "gpuMemory", "model", "resources", "profile", "placement",
+    "priorityClassName", "securityContext",
+)  # fmt: skip
 """Members of a GPUJob's spec that decisions depend on; of the user's names they contain only profile and pools."""
 
 HOLDING: Final = (State.PLACED, State.STARTING, State.RUNNING)

@@ -21,19 +21,19 @@ def reservations_in(documents: Iterable[Any]) -> tuple[PodReservation, ...]:
     from gpujob.fleet.sources.cluster_file import objects_in
 
     known = list(objects_in(documents, []))
-    found = children_in(known)
-    if not found:
+    children = children_in(known)
+    if not children:
         return ()
     # late import: records of jobs take longer to import than everything else that `pools` needs
     from gpujob.status.attempts import ownership
     from gpujob.status.records.read_objects import read_child
 
     jobs = _jobs(known)
-    told: list[PodReservation] = []
-    for child in map(read_child, found):
+    found: list[PodReservation] = []
+    for child in map(read_child, children):
         job = jobs.get(child.owner_uid)
-        told += ownership.reservations(child, job) if job else child.reservations()
-    return tuple({reservation.key: reservation for reservation in told}.values())
+        found += ownership.reservations(child, job) if job else child.reservations()
+    return tuple({reservation.key: reservation for reservation in found}.values())
 
 
 def children_in(objects: Iterable[Any]) -> list[Any]:

@@ -44,9 +44,3 @@ def unknown(check: str, message: str, remedy: str, about: str = "") -> Found:
 def fine(check: str, message: str) -> Found:
     """What was looked at and is as it must be."""
     return Found(check, Level.OK, message)
-
-
-def several(names: list[str], most: int = 3) -> str:
-    """Some names for a sentence, the rest as a number."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

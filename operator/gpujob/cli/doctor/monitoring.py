@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpujob.cli.doctor.facts import Facts, Raw
-from gpujob.cli.doctor.finding import Found, fine, several, unknown, warning
+from gpujob.cli.doctor.finding import Found, fine, unknown, warning
+from gpujob.values.finding import several
 from gpujob.values.untrusted import one_line, table, tables
 
 SELECTORS: Final = {

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpujob.cli.doctor.facts import Facts, Right
-from gpujob.cli.doctor.finding import Found, error, fine, several, unknown, warning
+from gpujob.cli.doctor.finding import Found, error, fine, unknown, warning
 from gpujob.fleet.kubernetes.namespaces import BASELINE, ENFORCE, PRIVILEGED, RESTRICTED
+from gpujob.values.finding import several
 
 GROUP: Final = "gpujob.dev"
 

@@ -9,9 +9,10 @@ from typing import Final
 
 from gpujob.catalog.images.versions import at_least
 from gpujob.cli.doctor.facts import Facts, Raw
-from gpujob.cli.doctor.finding import Found, error, fine, several, unknown, warning
+from gpujob.cli.doctor.finding import Found, error, fine, unknown, warning
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
 from gpujob.fleet.pools.runtime_class import NVIDIA_CLASS
+from gpujob.values.finding import several
 from gpujob.values.untrusted import one_line, table, tables
 from gpujob.values.vocabulary import Vendor
 

@@ -9,11 +9,12 @@ from typing import Final
 from gpujob.catalog.images.unreadable import sentences
 from gpujob.catalog.images.versions import release
 from gpujob.cli.doctor.facts import Facts
-from gpujob.cli.doctor.finding import Found, error, fine, several, unknown, warning
+from gpujob.cli.doctor.finding import Found, error, fine, unknown, warning
 from gpujob.fleet.health.signals import SIGNALS, Signal, Where
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.images.drivers import driver_too_old
 from gpujob.placement.images.image import shipped_images
+from gpujob.values.finding import several
 from gpujob.values.untrusted import table, tables
 from gpujob.values.vocabulary import HostAccess, Reason, Vendor
 

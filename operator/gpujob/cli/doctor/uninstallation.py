@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gpujob.cli.doctor.facts import Facts, Raw
-from gpujob.cli.doctor.finding import Found, error, fine, several, unknown, warning
-from gpujob.values.finding import counted
+from gpujob.cli.doctor.finding import Found, error, fine, unknown, warning
+from gpujob.values.finding import counted, several
 from gpujob.values.untrusted import one_line, table
 from gpujob.values.vocabulary import State
 

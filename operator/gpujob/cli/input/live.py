@@ -7,7 +7,8 @@ longer to build than everything else together, and reject unknown members.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -65,7 +66,10 @@ class LiveCluster:
 
     kubeconfig: str | None = None
     context: str | None = None
-    _connection: Connection | None = field(default=None, repr=False)
+
+    @cached_property
+    def _connected(self) -> Connection:
+        return connect(self.kubeconfig, self.context)
 
     def objects(self, *, whole: bool = False) -> list[Any]:
         """The planner's objects; without rights on nodes and pods published GPUPools, unless the `whole` is needed."""
@@ -96,7 +100,7 @@ class LiveCluster:
 
     def gpujob(self, name: str, namespace: str | None) -> dict[str, Any]:
         """One GPUJob with its status; without a namespace the one of the kubeconfig's context."""
-        connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
+        connection = self._connected
         where = namespace or namespace_of(self.kubeconfig, self.context)
         status, body = connection.get(f"/apis/{GROUP}/{VERSION}/namespaces/{quote(where)}/gpujobs/{quote(name)}")
         if status == 404:
@@ -127,22 +131,19 @@ class LiveCluster:
 
     def get(self, path: str, most: int | None = None) -> tuple[int, bytes]:
         """Status and body of one GET request; at most this number of bytes of the body is read, None: all."""
-        connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
-        return connection.get(path, most)
+        return self._connected.get(path, most)
 
     def post(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
         """Status and body of the answer to a question that is put as an object, such as what this account may do."""
-        connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
-        return connection.get(path, body=orjson.dumps(body))
+        return self._connected.get(path, body=orjson.dumps(body))
 
     def stream(self, path: str) -> tuple[int, Iterator[bytes]]:
         """Status and body of one GET request, the body as a stream: its reader waits as long as the server does."""
-        connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
-        return connection.stream(path)
+        return self._connected.stream(path)
 
     def listed(self, path: str, **selectors: str) -> dict[str, Any]:
         """A whole list, page by page; empty if the cluster does not have the kind."""
-        connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
+        connection = self._connected
         whole: dict[str, Any] = {}
         items: list[Any] = []
         query = {"limit": str(PAGE), **selectors}
@@ -175,7 +176,7 @@ class LiveCluster:
 
     def _of_dra(self) -> list[dict[str, Any]]:
         """The devices of DRA drivers and their allocation, in the newest version that the cluster has."""
-        connection = self._connection = self._connection or connect(self.kubeconfig, self.context)
+        connection = self._connected
         status, body = connection.get("/apis/resource.k8s.io")
         try:
             group = orjson.loads(body) if status == 200 else {}

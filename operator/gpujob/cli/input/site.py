@@ -36,10 +36,10 @@ def catalog_for(request: Request, documents: Sequence[Any]) -> Catalog:
         except BadInput as error:
             raise BadInput(f"ConfigMap {request.operator_namespace}/{CONFIG_MAP}: {error}") from error
         print_notes([sentence for _, sentence in catalog.refused[before:]], f"row of {CONFIG_MAP} left out")
-    told = len(catalog.refused)
+    earlier = len(catalog.refused)
     catalog = with_prices(catalog, _pairs("--price", "NAME=DOLLARS", request.price))
-    if len(catalog.refused) > told:
-        raise BadInput("\n".join(sentence for _, sentence in catalog.refused[told:]))
+    if len(catalog.refused) > earlier:
+        raise BadInput("\n".join(sentence for _, sentence in catalog.refused[earlier:]))
     return with_mirrors_of(request, catalog)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpujob.fleet.sources.cluster_file import ClusterObjects
 
 STDIN: Final = "-"
-TOLD: Final = 5
+MOST_NOTES: Final = 5
 """The most notes about unreadable objects that are shown; the rest is counted."""
 
 
@@ -42,12 +42,12 @@ def read_manifest(path: str, namespace: str | None) -> list[GPUJob]:
     """The GPUJobs of the file that `-f` names."""
     from gpujob.cli.input.jobs import last_of_each, read_jobs
 
-    told: list[str] = []
+    notes: list[str] = []
     try:
-        jobs = last_of_each(read_jobs(read_text(path, "-f"), namespace, told), told)
+        jobs = last_of_each(read_jobs(read_text(path, "-f"), namespace, notes), notes)
     except BadInput as error:
         raise type(error)(_at("-f", path, error)) from error
-    print_notes(told, f"-f {path}")
+    print_notes(notes, f"-f {path}")
     return jobs
 
 
@@ -76,12 +76,12 @@ def read_raw(request: Request, *, whole: bool = False) -> list[Any]:
         return [*cluster.objects(whole=whole), *cluster.site(request.operator_namespace)]
     if request.kubeconfig or request.context:
         raise BadInput("--cluster reads a file, --kubeconfig and --context a live cluster; leave one out")
-    told: list[str] = []
+    notes: list[str] = []
     try:
-        documents = read_documents(read_text(request.cluster, "--cluster"), told)
+        documents = read_documents(read_text(request.cluster, "--cluster"), notes)
     except BadClusterFile as error:
         raise BadClusterFile(_at("--cluster", request.cluster, error)) from error
-    print_notes(told, "not read")
+    print_notes(notes, "not read")
     return documents
 
 
@@ -132,7 +132,7 @@ def read_live_job(name: str, documents: list[Any], request: Request) -> Mapping[
         from gpujob.cli.input.live import LiveCluster
 
         return LiveCluster(request.kubeconfig, request.context).gpujob(name, request.namespace)
-    from gpujob.cli.cluster_file.gpujobs import in_documents
+    from gpujob.cli.cluster_file.jobs import in_documents
 
     return in_documents(documents, name, request.namespace)
 
@@ -145,7 +145,7 @@ def note_no_pools(objects: ClusterObjects, fleet: Fleet) -> None:
 
     if fleet.pools:
         return
-    found = [f"node {node.name}: {told}" for node in objects.nodes if (told := of_machines(node, *Vendor))]
+    found = [f"node {node.name}: {why}" for node in objects.nodes if (why := of_machines(node, *Vendor))]
     more = f", and so on {counted(len(found) - 1, 'more node')}" if len(found) > 1 else ""
     none = f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"
     print_notes([f"{found[0]}{more}; pods get none of them" if found else none], "no pools")
@@ -161,10 +161,10 @@ def note_missing_namespaces(jobs: Iterable[GPUJob], known: Collection[str]) -> N
 
 def print_notes(sentences: tuple[str, ...] | list[str], what: str) -> None:
     """The first notes on stderr, and the number of the rest."""
-    for sentence in sentences[:TOLD]:
+    for sentence in sentences[:MOST_NOTES]:
         say(f"{what}: {sentence}")
-    if len(sentences) > TOLD:
-        say(f"{what}: {len(sentences) - TOLD} more")
+    if len(sentences) > MOST_NOTES:
+        say(f"{what}: {len(sentences) - MOST_NOTES} more")
 
 
 def _at(option: str, path: str, error: BadInput) -> str:

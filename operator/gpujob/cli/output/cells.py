@@ -38,8 +38,8 @@ def cards(pool: Pool) -> str:
 def main(candidate: Candidate) -> list[str]:
     """Gang, price of the job, and outcome of the candidate; the chosen one is ticked."""
     outcome = candidate.outcome
-    told = f"✔ {outcome}" if outcome is Outcome.CHOSEN else outcome.value
-    return [candidate.gang.shape, money(candidate.price_per_hour), told]
+    shown = f"✔ {outcome}" if outcome is Outcome.CHOSEN else outcome.value
+    return [candidate.gang.shape, money(candidate.price_per_hour), shown]
 
 
 def devices(pool: Pool) -> list[str]:

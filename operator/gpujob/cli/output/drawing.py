@@ -20,50 +20,15 @@ GAP: Final = 2
 """Blanks between columns."""
 PLAN_WIDTH: Final = 120
 """Width of the tables of plan, pools and top into a pipe or a file; on a terminal its own width counts."""
-NUMBERS: Final = frozenset(
-    {
-        "FREE/TOTAL",
-        "JOBS",
-        "GPU-HOURS",
-        "COST",
-        "NODES",
-        "MEMORY",
-        "$/H",
-        "$/GPU-H",
-        "SPEED",
-        "$/WORK",
-        "GB/S",
-        "BF16",
-        "FP16",
-        "FP8",
-        "WATTS",
-        "PARAMETERS",
-        "LAYERS",
-        "HIDDEN",
-        "HEADS",
-        "KV HEADS",
-        "FFN",
-        "VOCABULARY",
-        "EXPERTS",
-        "PER GPU",
-        "PROGRESS",
-    }
-)
+NUMBERS: Final = frozenset({
+    "FREE/TOTAL", "JOBS", "GPU-HOURS", "COST", "NODES", "MEMORY", "$/H", "$/GPU-H", "SPEED", "$/WORK",
+    "GB/S", "BF16", "FP16", "FP8", "WATTS", "PARAMETERS", "LAYERS", "HIDDEN", "HEADS", "KV HEADS", "FFN",
+    "VOCABULARY", "EXPERTS", "PER GPU", "PROGRESS",
+})  # fmt: skip
 WRAPPED: Final = {
-    "POOL": 20,
-    "ACCELERATOR": 16,
-    "IMAGE": 30,
-    "WHY": 28,
-    "PRICE FROM": 24,
-    "SPEED FROM": 28,
-    "NOTE": 28,
-    "SOURCE": 28,
-    "FEATURES": 24,
-    "DESCRIPTION": 28,
-    "ABOUT": 16,
-    "FINDING": 40,
-    "REMEDY": 36,
-}
+    "POOL": 20, "ACCELERATOR": 16, "IMAGE": 30, "WHY": 28, "PRICE FROM": 24, "SPEED FROM": 28, "NOTE": 28,
+    "SOURCE": 28, "FEATURES": 24, "DESCRIPTION": 28, "ABOUT": 16, "FINDING": 40, "REMEDY": 36,
+}  # fmt: skip
 """Columns that wrap on a terminal, and their least width; a narrower terminal wraps the lines."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
@@ -11,14 +12,49 @@ from rich.text import Text
 from gpujob.cli.output import cells
 from gpujob.cli.output.drawing import print_table, print_text
 from gpujob.cli.printing import plain
-from gpujob.placement.report.offers import offers as offers_in
+from gpujob.placement.scoring.candidate import Candidate, Decision
 from gpujob.values.finding import Finding, counted, listed
 from gpujob.values.vocabulary import Outcome, Reason
 
 if TYPE_CHECKING:
-    from gpujob.placement.report.offers import Offer
     from gpujob.placement.request.gang import Gang
-    from gpujob.placement.scoring.candidate import Candidate, Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One pool with one gang: its best candidate, and the outcome of its other images."""
+
+    best: Candidate
+    alike: tuple[Candidate, ...]
+    """Images equal to the best one."""
+    refused: tuple[tuple[Finding, tuple[Candidate, ...]], ...]
+    """Images that rank lower, by the first reason that the best one does not have, and its numbers."""
+
+    @property
+    def images(self) -> int:
+        """All images that were tried."""
+        return 1 + len(self.alike) + sum(len(images) for _, images in self.refused)
+
+
+def offers(decision: Decision) -> tuple[Offer, ...]:
+    """The candidates by pool and gang, in ranked order: a summary of hundreds."""
+    found: dict[tuple[str, str], list[Candidate]] = {}
+    for candidate in decision.candidates:
+        found.setdefault((candidate.pool.name, candidate.gang.shape), []).append(candidate)
+    return tuple(_offer(best, others) for best, *others in found.values())
+
+
+def _offer(best: Candidate, others: Sequence[Candidate]) -> Offer:
+    """The offer of a pool; an image is equal if it has no reason that the best one lacks."""
+    shared = {finding.reason for finding in best.reasons}
+    alike, refused = [], dict[Finding, list[Candidate]]()
+    for each in others:
+        own = next((finding for finding in each.reasons if finding.reason not in shared), None)
+        if own is None:
+            alike.append(each)
+        else:
+            refused.setdefault(own, []).append(each)
+    return Offer(best, tuple(alike), tuple((own, tuple(images)) for own, images in refused.items()))
 
 
 ROOM_FOR_COMPONENTS: Final = 20
@@ -38,25 +74,15 @@ OUTCOME_STYLES: Final = {
 
 def print_offers(console: Console, decision: Decision, general: frozenset[Finding]) -> None:
     """All facts of each pool in each gang, and of the model's memory."""
-    offers = offers_in(decision)
-    if offers:
+    found = offers(decision)
+    if found:
         headers = [
-            "POOL",
-            cells.GANG,
-            "$/H",
-            "OUTCOME",
-            "ACCELERATOR",
-            "FREE/TOTAL",
-            "MEMORY",
-            "SPEED",
-            "$/WORK",
+            "POOL", cells.GANG, "$/H", "OUTCOME", "ACCELERATOR", "FREE/TOTAL", "MEMORY", "SPEED", "$/WORK",
             "IMAGES",
-        ]
+        ]  # fmt: skip
         console.print()
-        print_table(
-            console, headers, [_offer_row(offer) for offer in offers], [OUTCOME_STYLES[o.best.outcome] for o in offers]
-        )
-    for offer in offers:
+        print_table(console, headers, list(map(_offer_row, found)), [OUTCOME_STYLES[o.best.outcome] for o in found])
+    for offer in found:
         console.print()
         _print_offer(console, offer, general)
 

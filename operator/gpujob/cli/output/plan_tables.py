@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.text import Text
 
 from gpujob.cli.output import cells
-from gpujob.cli.output.attempts import print_attempts
 from gpujob.cli.output.drawing import PLAN_WIDTH, console_of, print_table, print_text
 from gpujob.cli.output.offers import OUTCOME_STYLES, print_memory, print_offers
 from gpujob.cli.output.reasons import of_decision, print_read_more
@@ -21,13 +21,17 @@ from gpujob.placement.report.behind import behind
 from gpujob.placement.report.notes import notes
 from gpujob.placement.scoring.candidate import best_per_pool
 from gpujob.placement.scoring.equal_pools import without_repeated
-from gpujob.values.finding import Finding, listed
+from gpujob.status.attempts.cost import dollars
+from gpujob.status.attempts.waits import read_time
+from gpujob.values.finding import Finding, listed, several
+from gpujob.values.quantity import format_dollars
 from gpujob.values.vocabulary import Outcome, Verdict
 
 if TYPE_CHECKING:
     from gpujob.cli.planning.explainer import Explanation
     from gpujob.cli.planning.planner import Plan
     from gpujob.placement.scoring.candidate import Candidate, Decision
+
 
 UNSEEN: Final = "the operator has not reconciled it; is it running? `kubectl get deployments -A | grep gpujob-operator`"
 
@@ -171,3 +175,49 @@ def _print_candidates(
     ]
     headers = ["POOL", cells.GANG, "$/H", "OUTCOME", "WHY"]
     print_table(console, headers, rows, [OUTCOME_STYLES[candidate.outcome] for candidate in best], PLAN_WIDTH)
+
+
+HEADERS: Final = ("ATTEMPT", "POOL", "ON", "FROM", "RAN", "COST", "ENDED", "WHY")
+
+MOST_NODES: Final = 3
+"""Nodes of an attempt that the table names."""
+
+
+def print_attempts(console: Console, attempts: Sequence[Mapping[str, Any]], now: datetime | None) -> None:
+    """The table, where an attempt has ended."""
+    if any(entry.get("to") for entry in attempts):
+        console.print()
+        cells = list(_rows(attempts, now))
+        print_table(console, HEADERS, cells, [""] * len(cells))
+        console.print()
+
+
+def _rows(attempts: Sequence[Mapping[str, Any]], now: datetime | None) -> Iterator[tuple[str, ...]]:
+    """A row for each attempt."""
+    for entry in attempts:
+        nodes, money = entry.get("nodes"), dollars(entry.get("cost"))
+        names = [str(node) for node in nodes] if isinstance(nodes, list) else []
+        yield (
+            str(entry["attempt"]),
+            str(entry.get("pool") or ""),
+            several(names, MOST_NODES),
+            str(entry.get("from") or ""),
+            _ran(entry, now),
+            f"${format_dollars(money)}" if money is not None else "",
+            str(entry.get("reason") or ""),
+            str(entry.get("message") or ""),
+        )
+
+
+def _ran(entry: Mapping[str, Any], now: datetime | None) -> str:
+    """How long the attempt ran, to the second below an hour; empty where it never did."""
+    begun = read_time(entry.get("from"))
+    ended = read_time(entry.get("to")) or now
+    if begun is None or ended is None:
+        return ""
+    lasted = max(timedelta(0), ended - begun)
+    minutes, seconds = divmod(int(lasted.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m{seconds:02}s" if minutes else f"{seconds}s"

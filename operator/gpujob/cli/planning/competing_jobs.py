@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from gpujob.cli.cluster_file.gpujobs import waits
+from gpujob.cli.cluster_file.jobs import waits
 from gpujob.cli.planning.planner import Profiles, informed
 from gpujob.fleet.kubernetes.priority_classes import priority_of
 from gpujob.lifecycle.timings import Timings

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from gpujob.cli.planning.attempts import attempts_of
 from gpujob.cli.planning.competing_jobs import rivals_in
 from gpujob.cli.planning.holders import Holdings
 from gpujob.cli.planning.object_quota import gpujobs_in, with_object_quotas
@@ -21,19 +20,22 @@ from gpujob.placement.report.why_not import best_losers, why_not
 from gpujob.schedule.queue import ALWAYS, SchedulingCycle
 from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
-from gpujob.status.attempts.cost import seconds_to_run
-from gpujob.values.untrusted import table, tables
+from gpujob.status.attempts.cost import dollars, seconds_to_run
+from gpujob.status.job.job_status import ended_attempts
+from gpujob.values.quantity import exact_dollars
+from gpujob.values.untrusted import condition, is_true, table, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, State, Verdict
 
 if TYPE_CHECKING:
     from gpujob.catalog.catalog import Catalog
     from gpujob.fleet.sources.cluster_file import ClusterObjects
 
+
 OTHERS: Final = 3
 """Pools beside the chosen one that are explained by default; a plan has fewer."""
 
 
-TOLD_BY_PODS: Final = (State.PLACED, State.STARTING, State.FAILED)
+AFTER_PLACEMENT: Final = (State.PLACED, State.STARTING, State.FAILED)
 """States of a placed job in which its fate matters more than its placement."""
 
 
@@ -135,22 +137,20 @@ def explain_job(
 def _reasons(status: Mapping[str, Any]) -> list[str]:
     """The reasons of what an explanation shows of a status."""
     shown = [ConditionType.PLACED, ConditionType.STALLED]
-    shown += [ConditionType.RUNNING] if status.get("state") in TOLD_BY_PODS else []
+    shown += [ConditionType.RUNNING] if status.get("state") in AFTER_PLACEMENT else []
     found = [each.get("reason") for each in tables(status, "conditions") if each.get("type") in shown]
     return [str(reason) for reason in (*found, *(entry.get("reason") for entry in attempts_of(status))) if reason]
 
 
 def _fate(status: Mapping[str, Any]) -> str:
     """What became of the pods of a placed job, where that matters more than its placement; a job that stands still runs."""
-    if status.get("state") in TOLD_BY_PODS:
+    if status.get("state") in AFTER_PLACEMENT:
         return _message(status, ConditionType.RUNNING)
-    stalls = (each for each in tables(status, "conditions") if each.get("type") == ConditionType.STALLED)
-    return _message(status, ConditionType.STALLED) if any(each.get("status") == "True" for each in stalls) else ""
+    return _message(status, ConditionType.STALLED) if is_true(status, ConditionType.STALLED) else ""
 
 
-def _message(status: Mapping[str, Any], condition: ConditionType) -> str:
-    found = (each for each in tables(status, "conditions") if each.get("type") == condition)
-    return str(next(found, {}).get("message") or "")
+def _message(status: Mapping[str, Any], kind: ConditionType) -> str:
+    return str(condition(status, kind).get("message") or "")
 
 
 def documents(explanations: Iterable[Explanation], *, every: bool) -> list[dict[str, Any]]:
@@ -167,3 +167,27 @@ def _document(explanation: Explanation, every: bool) -> dict[str, Any]:
         "attempts": list(explanation.attempts),
         **document(explanation.plan, every=every),
     }
+
+
+def attempts_of(status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The entries of status.attempts, and one like them without a reason for the attempt that goes on."""
+    entries = ended_attempts(status)
+    number = whole_number(status.get("attempt"))
+    if status.get("jobName") and number and all(entry["attempt"] != number for entry in entries):
+        entries.append(_current(status, number))
+    return entries
+
+
+def _current(status: Mapping[str, Any], number: int) -> dict[str, Any]:
+    placement, cost = table(status, "placement"), table(status, "cost")
+    nodes, accrued = placement.get("nodeNames"), dollars(cost.get("accrued"))
+    spent = None if accrued is None else exact_dollars(max(0, accrued - (dollars(cost.get("earlier")) or 0)))
+    entry = {
+        "attempt": number,
+        "pool": placement.get("pool"),
+        "vendor": placement.get("vendor"),
+        "nodes": [str(node) for node in nodes] if isinstance(nodes, list) else [],
+        "from": status.get("startTime"),
+        "cost": spent if status.get("startTime") else None,
+    }
+    return {key: value for key, value in entry.items() if value not in (None, [])}

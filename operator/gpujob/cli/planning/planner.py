@@ -200,8 +200,8 @@ def why_not_sentences(plan: Plan, *, whole: bool = False) -> list[tuple[str, str
     return [(each.pool.name, _sentence(each, best.get(each.pool.name, ()))) for each in plan.others]
 
 
-def _sentence(answer: WhyNot, told: Sequence[Finding]) -> str:
-    known = {each.message for each in told} if answer.outcome is not Outcome.MISCONFIGURED else set()
+def _sentence(answer: WhyNot, shown: Sequence[Finding]) -> str:
+    known = {each.message for each in shown} if answer.outcome is not Outcome.MISCONFIGURED else set()
     reasons = "; ".join(each.message for each in answer.reasons if each.message not in known)
     return f"{reasons}; {answer.change}" if reasons else answer.change
 

@@ -6,19 +6,62 @@ registry that they are for and to the token server that it names, never over pla
 
 from __future__ import annotations
 
+import re
 import ssl
-from typing import Any, Final
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 from urllib.parse import urlencode, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from gpujob.catalog.images.mirrors import DEFAULT_REGISTRY
 from gpujob.cli.registry import manifests
-from gpujob.cli.registry.challenges import Challenge, challenge_in
 from gpujob.cli.registry.credentials import Login, Logins
 from gpujob.cli.registry.manifests import Seen
 from gpujob.cli.registry.reference import Reference
 from gpujob.values.errors import BadInput
 from gpujob.values.untrusted import one_line
+
+_SCHEME: Final = re.compile(r"\s*(basic|bearer)\b(.*)", re.IGNORECASE | re.DOTALL)
+_PARAMETER: Final = re.compile(r'([a-z]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))', re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """One way to log in. `realm` is the address of the token server; `service` and `scope` are what it is asked for.
+
+    https://distribution.github.io/distribution/spec/auth/token/
+    """
+
+    scheme: Literal["basic", "bearer"]
+    realm: str = ""
+    service: str = ""
+    scope: str = ""
+
+    def url(self, repository: str) -> str:
+        """Where a token for pulling a repository comes from."""
+        asked = {"service": self.service, "scope": self.scope or f"repository:{repository}:pull"}
+        joint = "&" if "?" in self.realm else "?"
+        return f"{self.realm}{joint}{urlencode({key: each for key, each in asked.items() if each})}"
+
+
+def challenge_in(headers: Iterable[str]) -> Challenge | None:
+    """The login that WWW-Authenticate asks for, Bearer before Basic; None where it asks for neither."""
+    found = [each for header in headers if (each := _read(header))]
+    return next((each for each in found if each.scheme == "bearer"), found[0] if found else None)
+
+
+def _read(header: str) -> Challenge | None:
+    matched = _SCHEME.match(header)
+    if matched is None:
+        return None
+    if matched[1].lower() == "basic":
+        return Challenge("basic")
+    said = {name.lower(): quoted or bare for name, quoted, bare in _PARAMETER.findall(matched[2])}
+    if not said.get("realm"):
+        return None
+    return Challenge("bearer", said["realm"], said.get("service", ""), said.get("scope", ""))
+
 
 SECONDS: Final = 30
 LARGEST: Final = 4 << 20

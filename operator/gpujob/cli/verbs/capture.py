@@ -7,7 +7,7 @@ hold nothing. Kept are names (a plan names pools and nodes), device labels, and 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,14 +33,16 @@ from gpujob.fleet.health.conditions import read_conditions
 from gpujob.fleet.health.signals import LABELS
 from gpujob.fleet.kubernetes.namespaces import ENFORCE, IDS, is_terminating
 from gpujob.fleet.kubernetes.objects import EXTENDED_STATUS, TERMINAL_PHASES
-from gpujob.fleet.kubernetes.parse import OF_SPLITTING, pods_per_card
+from gpujob.fleet.kubernetes.parse import OF_SPLITTING, pods_per_card, provider_of
 from gpujob.fleet.kubernetes.persistent_volumes import OF_DEFAULT, ZONES, read_tie
-from gpujob.fleet.kubernetes.provider_id import provider_of
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
 from gpujob.values.errors import BadClusterFile, BadInput
 from gpujob.values.untrusted import Table, table, tables
 from gpujob.values.vocabulary import GROUP, Label
+
+Redaction = Callable[[Table, set[str]], dict[str, Any] | None]
+"""What is kept of an object, given the labels and uids that others select by; None: nothing."""
 
 HEADER: Final = """\
 # A cluster captured by `kubectl gpujob capture`: what the planner reads, nothing else. Replay it without a cluster:
@@ -141,8 +143,8 @@ def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
     if pods := pods_per_card(written):  # without the ids of the cards
         annotations[OF_SPLITTING[0]] = f'[{{"count":{pods}}}]'
     provider = provider_of(str(spec.get("providerID") or ""))
-    told = {condition.type for condition in read_conditions(status)} | {"Ready"}
-    conditions = [condition for condition in tables(status, "conditions") if condition.get("type") in told]
+    types = {condition.type for condition in read_conditions(status)} | {"Ready"}
+    conditions = [condition for condition in tables(status, "conditions") if condition.get("type") in types]
     taints = [present(taint, "key", "value", "effect") for taint in tables(spec, "taints")]
     return an_object(
         raw,
@@ -218,18 +220,6 @@ def _gpupool(raw: Table, selected: set[str]) -> dict[str, Any] | None:
     return an_object(raw, present(metadata, "creationTimestamp"), spec=spec)
 
 
-def _gpuruntime(raw: Table, selected: set[str]) -> dict[str, Any]:
-    return an_object(raw, {}, spec=dict(table(raw, "spec")))
-
-
-def _runtime_class(raw: Table, selected: set[str]) -> dict[str, Any]:
-    return {**an_object(raw, {}), "handler": raw.get("handler"), **present(raw, "overhead", "scheduling")}
-
-
-def _priority_class(raw: Table, selected: set[str]) -> dict[str, Any]:
-    return {**an_object(raw, {}), **present(raw, "value", "globalDefault")}
-
-
 def _volume_claim(raw: Table, selected: set[str]) -> dict[str, Any]:
     """A claim as its binding and its access modes, without its request."""
     metadata = table(raw, "metadata")
@@ -256,21 +246,6 @@ def _storage_class(raw: Table, selected: set[str]) -> dict[str, Any]:
     return an_object(raw, present(metadata, "creationTimestamp") | filled(annotations=said))
 
 
-def _quota(raw: Table, selected: set[str]) -> dict[str, Any]:
-    metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
-    return an_object(
-        raw,
-        filled(namespace=metadata.get("namespace")),
-        spec=present(spec, "hard", "scopes", "scopeSelector"),
-        status=present(status, "hard", "used"),
-    )
-
-
-def _limit_range(raw: Table, selected: set[str]) -> dict[str, Any]:
-    metadata = table(raw, "metadata")
-    return an_object(raw, filled(namespace=metadata.get("namespace")), spec=present(table(raw, "spec"), "limits"))
-
-
 def _of_dra(raw: Table, selected: set[str]) -> dict[str, Any]:
     """A DRA driver's devices, the allocation of a claim (without its request), the devices of a class; without configurations of
     devices, which may contain anything.
@@ -286,17 +261,31 @@ def _of_dra(raw: Table, selected: set[str]) -> dict[str, Any]:
     return an_object(raw, kept, spec={key: value for key, value in table(raw, "spec").items() if key != "config"})
 
 
-_KEPT: Final[Mapping[str, Callable[[Table, set[str]], dict[str, Any] | None]]] = {
+def _members(
+    *members: str, metadata: Sequence[str] = (), spec: Sequence[str] = (), status: Sequence[str] = ()
+) -> Redaction:
+    """Keeps these members of an object, and these of its metadata, spec and status."""
+
+    def kept(raw: Table, selected: set[str]) -> dict[str, Any]:
+        parts = {"spec": present(table(raw, "spec"), *spec), "status": present(table(raw, "status"), *status)}
+        return an_object(raw, present(table(raw, "metadata"), *metadata), **parts) | present(raw, *members)
+
+    return kept
+
+
+_KEPT: Final[Mapping[str, Redaction]] = {
     "ConfigMap": _site,
-    "RuntimeClass": _runtime_class,
-    "GPURuntime": _gpuruntime,
-    "PriorityClass": _priority_class,
+    "RuntimeClass": _members("handler", "overhead", "scheduling"),
+    "GPURuntime": lambda raw, selected: an_object(raw, {}, spec=dict(table(raw, "spec"))),
+    "PriorityClass": _members("value", "globalDefault"),
     "GPUPool": _gpupool,
     "Namespace": _namespace,
     "Node": _node,
     "Pod": _pod,
-    "ResourceQuota": _quota,
-    "LimitRange": _limit_range,
+    "ResourceQuota": _members(
+        metadata=["namespace"], spec=["hard", "scopes", "scopeSelector"], status=["hard", "used"]
+    ),
+    "LimitRange": _members(metadata=["namespace"], spec=["limits"]),
     "PersistentVolumeClaim": _volume_claim,
     "PersistentVolume": _volume,
     "StorageClass": _storage_class,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.devices.roofline import REFERENCE
@@ -39,118 +41,77 @@ class Section:
         return headers, [[_cell(row[self.columns[header]], self.columns[header]) for header in headers] for row in rows]
 
 
+_ORIGIN: Final = ("source", "checkedOn")
+
+
+def _document(row: Any, *members: str, **computed: Any) -> dict[str, Any]:
+    """A row as JSON, with its source: each member is the row's field of that name, unless its value is `computed`."""
+    names = (*members, *_ORIGIN)
+    return {name: computed[name] if name in computed else _plain(getattr(row, _field(name))) for name in names}
+
+
+def _field(member: str) -> str:
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", member)
+
+
+def _plain(value: Any) -> Any:
+    """A record's value in JSON's types."""
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return list(value) if isinstance(value, tuple) else value.value if isinstance(value, Enum) else value
+
+
 def _accelerators(catalog: Catalog) -> Rows:
     return [
-        {
-            "id": row.id,
-            "name": row.name,
-            "vendor": row.vendor.value,
-            "architecture": row.architecture,
-            "memoryPerGPU": None if row.usable_bytes is None else str(Size(row.usable_bytes)),
-            "bandwidthGBs": row.bandwidth_gb_s,
-            "bf16TFLOPS": row.bf16_tflops,
-            "fp16TFLOPS": row.fp16_tflops,
-            "fp8TFLOPS": row.fp8_tflops,
-            "watts": row.watts,
-            "support": row.support,
-            "integrated": row.integrated,
-            "devicesPerCard": row.devices_per_card,
-            "features": sorted(row.features),
-            "minDriver": row.min_driver,
-            "minBackend": row.min_backend,
-            "hostArchitecture": row.host_architecture,
-            "note": row.note or None,
-            **_source(row),
-        }
+        _document(
+            row, "id", "name", "vendor", "architecture", "memoryPerGPU", "bandwidthGBs", "bf16TFLOPS", "fp16TFLOPS", "fp8TFLOPS",
+            "watts", "support", "integrated", "devicesPerCard", "features", "minDriver", "minBackend", "hostArchitecture", "note",
+            memoryPerGPU=None if row.usable_bytes is None else str(Size(row.usable_bytes)), bandwidthGBs=row.bandwidth_gb_s,
+            bf16TFLOPS=row.bf16_tflops, fp16TFLOPS=row.fp16_tflops, fp8TFLOPS=row.fp8_tflops, note=row.note or None,
+        )
         for row in catalog.accelerators
-    ]
+    ]  # fmt: skip
 
 
 def _runtimes(catalog: Catalog) -> Rows:
     return [
-        {
-            "name": row.name,
-            "image": row.image,
-            "backend": row.backend.value,
-            "backendVersion": row.backend_version,
-            "framework": row.framework,
-            "frameworkVersion": row.framework_version,
-            "python": row.python,
-            "architectures": list(row.architectures),
-            "minDriver": row.min_driver,
-            "driverWindow": {"min": row.driver_window[0], "max": row.driver_window[1]},
-            "cpuArchitectures": list(row.cpu_architectures),
-            "features": sorted(row.features),
-            "runsAsNonRoot": row.runs_as_non_root,
-            "preference": row.preference,
-            **_source(row),
-        }
+        _document(
+            row, "name", "image", "backend", "backendVersion", "framework", "frameworkVersion", "python", "architectures",
+            "minDriver", "driverWindow", "cpuArchitectures", "features", "runsAsNonRoot", "preference",
+            driverWindow={"min": row.driver_window[0], "max": row.driver_window[1]},
+        )
         for row in catalog.runtimes
-    ]
+    ]  # fmt: skip
 
 
 def _stacks(catalog: Catalog) -> Rows:
-    return [
-        {
-            "backend": row.backend.value,
-            "version": row.version,
-            "minDriver": row.min_driver,
-            "testedFrom": row.tested_from,
-            "testedTo": row.tested_to,
-            "forwardDrivers": list(row.forward_drivers),
-            **_source(row),
-        }
-        for row in catalog.stacks
-    ]
+    members = ("backend", "version", "minDriver", "testedFrom", "testedTo", "forwardDrivers")
+    return [_document(row, *members) for row in catalog.stacks]
 
 
 def _prices(catalog: Catalog) -> Rows:
-    return [
-        {
-            "cloud": row.cloud,
-            "instanceType": row.instance_type,
-            "accelerator": row.accelerator,
-            "region": row.region,
-            "capacityType": row.capacity_type.value,
-            "pricePerGPUHour": exact_dollars(row.per_gpu_hour),
-            **_source(row),
-        }
-        for row in catalog.prices
-    ]
+    members = ("cloud", "instanceType", "accelerator", "region", "capacityType", "pricePerGPUHour")
+    return [_document(row, *members, pricePerGPUHour=exact_dollars(row.per_gpu_hour)) for row in catalog.prices]
 
 
 def _features(catalog: Catalog) -> Rows:
+    members = ("name", "levels", "backends", "since", "description", "accelerators", "runtimes")
     return [
-        {
-            "name": row.name,
-            "levels": list(row.levels),
-            "backends": [backend.value for backend in row.backends],
-            "since": dict(row.since),
-            "description": row.description,
-            "accelerators": [one.id for one in catalog.accelerators if row.name in one.features],
-            "runtimes": [one.name for one in catalog.runtimes if row.name in one.features],
-            **_source(row),
-        }
+        _document(
+            row,
+            *members,
+            backends=[backend.value for backend in row.backends],
+            since=dict(row.since),
+            accelerators=[one.id for one in catalog.accelerators if row.name in one.features],
+            runtimes=[one.name for one in catalog.runtimes if row.name in one.features],
+        )
         for row in catalog.features.values()
     ]
 
 
 def _throughputs(catalog: Catalog) -> Rows:
-    return [
-        {
-            "benchmark": row.benchmark,
-            "work": row.work.value,
-            "devices": row.devices,
-            "engine": row.engine,
-            "format": row.format.value,
-            "accelerator": row.accelerator,
-            "perGPU": row.per_gpu,
-            "unit": row.unit,
-            "evidence": row.evidence.value,
-            **_source(row),
-        }
-        for row in catalog.throughputs
-    ]
+    members = ("benchmark", "work", "devices", "engine", "format", "accelerator", "perGPU", "unit", "evidence")
+    return [_document(row, *members, perGPU=row.per_gpu) for row in catalog.throughputs]
 
 
 def _speeds(catalog: Catalog) -> Rows:
@@ -175,28 +136,11 @@ def _speeds(catalog: Catalog) -> Rows:
 
 
 def _models(catalog: Catalog) -> Rows:
-    return [
-        {
-            "name": row.name,
-            "parameters": row.parameters,
-            "layers": row.layers,
-            "hidden": row.hidden,
-            "heads": row.heads,
-            "kvHeads": row.kv_heads,
-            "headDim": row.head_dim,
-            "ffn": row.ffn,
-            "vocabulary": row.vocabulary,
-            "tied": row.tied,
-            "experts": row.experts,
-            "activeExperts": row.active_experts,
-            **_source(row),
-        }
-        for row in catalog.models.values()
-    ]
-
-
-def _source(row: Any) -> dict[str, str]:
-    return {"source": row.source, "checkedOn": row.checked_on}
+    members = (
+        "name", "parameters", "layers", "hidden", "heads", "kvHeads", "headDim", "ffn", "vocabulary", "tied",
+        "experts",
+    )  # fmt: skip
+    return [_document(row, *members, "activeExperts") for row in catalog.models.values()]
 
 
 _SOURCE: Final = {SOURCE: "source", "DATE": "checkedOn"}
@@ -245,9 +189,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
     "speeds": Section(
         _speeds,
         {"ACCELERATOR": "accelerator", "WORK": "work", "SPEED": "speed", "OF A": "comparedWith", "± %": "errorPercent",
-         "ESTIMATE": "estimate",
-         "ROOFLINE": "roofline",
-         **_SOURCE},
+         "ESTIMATE": "estimate", "ROOFLINE": "roofline", **_SOURCE},
     ),
 }  # fmt: skip
 

@@ -23,8 +23,7 @@ from gpujob.cli.input.live import LiveCluster
 from gpujob.cli.printing import say
 from gpujob.lifecycle.attempts import is_final
 from gpujob.status.records.objects import JobRecord, PodState
-from gpujob.status.records.pods import TRAIN
-from gpujob.status.records.read_objects import read_job, read_pod_record
+from gpujob.status.records.read_objects import TRAIN, read_job, read_pod_record
 from gpujob.values.errors import BadInput
 from gpujob.values.names import child_name
 from gpujob.values.untrusted import one_line, tables, whole_number
@@ -112,14 +111,14 @@ class Logs:
         return f"/api/v1/namespaces/{quote(self.job.namespace)}/pods"
 
     def _awaited_pods(self) -> list[PodState]:
-        told = False
+        announced = False
         while not (pods := self.pods()):
             job = read_job(self.cluster.gpujob(self.job.name, self.job.namespace))
             if is_final(job) or job.status.get("jobName") != child_name(job.name, job.uid, self.attempt):
                 raise BadInput(self._no_pods())
-            if not told:
+            if not announced:
                 say(f"attempt {self.attempt} has no pods yet; waiting for them")
-            told = True
+            announced = True
             self.sleep(PAUSE)
         return pods
 

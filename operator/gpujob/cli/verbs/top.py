@@ -24,7 +24,7 @@ from gpujob.status.records.objects import PodRecord, PodState
 from gpujob.status.records.read_objects import read_pod_record
 from gpujob.values.finding import Dollars, listed
 from gpujob.values.untrusted import one_line, table, whole_number
-from gpujob.values.vocabulary import GROUP, VERSION, Label, State
+from gpujob.values.vocabulary import Label, State
 
 if TYPE_CHECKING:
     from gpujob.cli.input.live import LiveCluster
@@ -82,26 +82,21 @@ class Top:
     def look(self) -> list[tuple[str, ...]]:
         """A row for each job that is placed, starts or runs, sorted by namespace and name."""
         self.note = ""
-        within = f"/namespaces/{self._namespace}" if self._namespace else ""
-        found = self._cluster.listed(f"/apis/{GROUP}/{VERSION}{within}/gpujobs")["items"]
+        found = self._cluster.gpujobs(self._namespace)
         jobs = [job for job in found if table(job, "status").get("state") in LIVE]
-        if not found:
-            self._cluster.require_gpujobs()
-            if self._namespace:
-                self._cluster.require_namespace(self._namespace)
         if not jobs:
             self.note = _none_shown(len(found), self._namespace)
-        self._read(jobs, within)
+        self._read(jobs)
         return [row(job, self._traces.get(_uid(job)), datetime.now(UTC)) for job in sorted(jobs, key=_where)]
 
-    def _read(self, jobs: Iterable[Mapping[str, Any]], within: str) -> None:
+    def _read(self, jobs: Iterable[Mapping[str, Any]]) -> None:
         known = {_uid(job): job for job in jobs}
         statuses = {uid: table(job, "status") for uid, job in known.items()}
         running = {uid for uid, status in statuses.items() if status.get("state") == State.RUNNING}
         for uid in self._traces.keys() - running:
             del self._traces[uid]
         silent: list[str] = []
-        for uid, namespace, pod in self._first_pods({uid: known[uid] for uid in running}, within):
+        for uid, namespace, pod in self._first_pods({uid: known[uid] for uid in running}):
             path = f"/api/v1/namespaces/{namespace}/pods/{pod.name}:{pod.port}/proxy/metrics"
             status, body = self._cluster.get(path, MOST_BYTES + 1)
             if status == 401 or _is_refusal(status, body):
@@ -124,13 +119,13 @@ class Top:
             more = f", and {len(silent) - 1} more likewise" if len(silent) > 1 else ""
             self.note = f"{silent[0]}{more}; shown are the status's figures"
 
-    def _first_pods(self, running: Mapping[str, Mapping[str, Any]], within: str) -> Iterator[tuple[str, str, PodState]]:
+    def _first_pods(self, running: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str, PodState]]:
         from gpujob.cli.input.live import Refused
 
+        within = f"/namespaces/{self._namespace}" if self._namespace else ""
         try:
-            pods = (
-                self._cluster.listed(f"/api/v1{within}/pods", labelSelector=Label.JOB_UID)["items"] if running else []
-            )
+            path = f"/api/v1{within}/pods"
+            pods = self._cluster.listed(path, labelSelector=Label.JOB_UID)["items"] if running else []
         except Refused as error:
             self.note = str(error)
             return

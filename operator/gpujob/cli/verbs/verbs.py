@@ -7,21 +7,7 @@ from typing import Any, Final
 
 from gpujob.cli.input.options import HELP, Option, Verb, overview, parser_of, values_of, verb_of
 from gpujob.cli.input.request import TABLES, Request
-from gpujob.cli.verbs.commands import (
-    capture,
-    catalog,
-    cost,
-    doctor,
-    explain,
-    logs,
-    pin,
-    plan,
-    pools,
-    reasons,
-    render,
-    top,
-    wait,
-)
+from gpujob.cli.verbs import commands
 from gpujob.values.errors import BadInput
 from gpujob.values.names import NO_NAMESPACE, is_namespace
 from gpujob.values.untrusted import one_line
@@ -108,19 +94,21 @@ ACCOUNT: Final = (KUBECONFIG, CONTEXT)
 """Who asks a live cluster."""
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "plan": Verb(plan, (MANIFEST, *WORLD, SHOWN, ALL, PAGE, NAMESPACE, *ACCOUNT, NO_COLOR)),
-    "render": Verb(render, (MANIFEST, *WORLD, OBJECTS, NAMESPACE, *ACCOUNT)),
-    "explain": Verb(explain, (JOB_NAME, SOME_MANIFEST, WHY_NOT, *WORLD, SHOWN, ALL, NAMESPACE, *ACCOUNT, NO_COLOR)),
-    "pools": Verb(pools, (*WORLD, SHOWN, *ACCOUNT, NO_COLOR)),
-    "doctor": Verb(doctor, (*WORLD, BEFORE_UNINSTALL, SHOWN, NAMESPACE, *ACCOUNT, NO_COLOR)),
-    "top": Verb(top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, *ACCOUNT, NO_COLOR)),
-    "logs": Verb(logs, (JOB_NAME, FOLLOW, RANK, ATTEMPT, NAMESPACE, *ACCOUNT)),
-    "wait": Verb(wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, *ACCOUNT)),
-    "cost": Verb(cost, (BY, SINCE, SUMS, SPENT_IN, *ACCOUNT, NO_COLOR)),
-    "reasons": Verb(reasons, (REASONS, LISTED, NO_COLOR)),
-    "catalog": Verb(catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
-    "catalog pin": Verb(pin, (RUNTIMES, CATALOG, IMAGE_MIRROR, REGISTRY_CA, OBJECTS)),
-    "capture": Verb(capture, (WRITTEN, REDACTED, OPERATOR_NAMESPACE, *ACCOUNT)),
+    "plan": Verb(commands.plan, (MANIFEST, *WORLD, SHOWN, ALL, PAGE, NAMESPACE, *ACCOUNT, NO_COLOR)),
+    "render": Verb(commands.render, (MANIFEST, *WORLD, OBJECTS, NAMESPACE, *ACCOUNT)),
+    "explain": Verb(
+        commands.explain, (JOB_NAME, SOME_MANIFEST, WHY_NOT, *WORLD, SHOWN, ALL, NAMESPACE, *ACCOUNT, NO_COLOR)
+    ),
+    "pools": Verb(commands.pools, (*WORLD, SHOWN, *ACCOUNT, NO_COLOR)),
+    "doctor": Verb(commands.doctor, (*WORLD, BEFORE_UNINSTALL, SHOWN, NAMESPACE, *ACCOUNT, NO_COLOR)),
+    "top": Verb(commands.top, (JOBS_OF, EVERYWHERE, EVERY, ONCE, *ACCOUNT, NO_COLOR)),
+    "logs": Verb(commands.logs, (JOB_NAME, FOLLOW, RANK, ATTEMPT, NAMESPACE, *ACCOUNT)),
+    "wait": Verb(commands.wait, (JOB_NAME, WANTED, TIMEOUT, NAMESPACE, *ACCOUNT)),
+    "cost": Verb(commands.cost, (BY, SINCE, SUMS, SPENT_IN, *ACCOUNT, NO_COLOR)),
+    "reasons": Verb(commands.reasons, (REASONS, LISTED, NO_COLOR)),
+    "catalog": Verb(commands.catalog, (SECTIONS, CATALOG, SHOWN, NO_COLOR)),
+    "catalog pin": Verb(commands.pin, (RUNTIMES, CATALOG, IMAGE_MIRROR, REGISTRY_CA, OBJECTS)),
+    "capture": Verb(commands.capture, (WRITTEN, REDACTED, OPERATOR_NAMESPACE, *ACCOUNT)),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gpujob.cli.input.live import LiveCluster
 from gpujob.values.errors import BadInput
-from gpujob.values.untrusted import one_line, table, tables
+from gpujob.values.untrusted import condition, one_line, table
 from gpujob.values.vocabulary import ConditionType, State
 
 EVERY: Final = 2.0
@@ -69,8 +69,7 @@ class Wait:
 
 def _message(status: Mapping[str, Any], state: str) -> str:
     kind = next((kind for word, kind in _EXPLAINED_BY.items() if word == state), ConditionType.PLACED)
-    found = (c for c in tables(status, "conditions") if c.get("type") == kind)
-    return one_line(str(next(found, {}).get("message") or ""))
+    return one_line(str(condition(status, kind).get("message") or ""))
 
 
 def waiting_for(cluster: LiveCluster, name: str, namespace: str | None, what: str, timeout: str | None) -> Wait:

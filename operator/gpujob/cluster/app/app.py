@@ -15,10 +15,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.files.site import with_site
-from gpujob.cluster.app.http_server import Certificate, Endpoints, everybody
+from gpujob.cluster.app.http_server import Certificate, Endpoints, everybody, hindrances, unknowns
 from gpujob.cluster.app.metrics_access import MetricsAccess
 from gpujob.cluster.app.metrics_snapshot import snapshot
-from gpujob.cluster.app.readiness import hindrances, unknowns
 from gpujob.cluster.app.served_crds import ServedCrds
 from gpujob.cluster.app.settings import Settings
 from gpujob.cluster.cache.object_cache import ObjectCache

@@ -14,6 +14,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from gpujob.cluster.cache.object_cache import ObjectCache
+from gpujob.cluster.cache.reflector import WatchHealth
+from gpujob.cluster.client.outage_gate import OutageGate
 from gpujob.values.errors import BadInput
 
 CERTIFICATE_READ_EVERY: Final = 60.0
@@ -124,3 +127,27 @@ class Endpoints:
         async with self._scraping:
             body = await asyncio.to_thread(generate_latest, self._scrape())
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+PATIENCE: Final = 30.0
+"""Seconds without a good response of the API server before readiness fails; a restart takes less."""
+
+
+def hindrances(cache: ObjectCache, health: WatchHealth, gate: OutageGate) -> list[str]:
+    """What prevents the operator from working, a line each; empty: it is ready."""
+    found = []
+    if gate.seconds() >= PATIENCE:
+        what = f"HTTP {gate.last_status}" if gate.last_status else "unreachable"
+        found.append(f"no good answer of the API server for {gate.seconds():.0f} s, the last: {what}")
+    for key, kind in cache.kinds.items():
+        refused = health.refused.get(key, "")
+        if refused and not kind.optional:
+            found.append(f"{key} may not be read: {refused}")
+        elif not cache.is_listed(key):
+            found.append(f"{key} is not listed yet" + (f": {refused}" if refused else ""))
+    return found
+
+
+def unknowns(cache: ObjectCache) -> list[str]:
+    """The kinds that the operator runs without, a line each."""
+    return [f"{kind} is unknown, it may not be read: {why}" for kind, why in sorted(cache.unread.items())]

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
-from gpujob.cluster.metrics.collector import AwaitedStep, FailedJob, StalledJob, WaitingJob
+from gpujob.cluster.metrics.collector import JobAlert
 from gpujob.status.attempts.waits import read_time
 from gpujob.status.job.telemetry import RECENT, Telemetry
 from gpujob.status.records.objects import JobRecord
-from gpujob.values.untrusted import table, tables
+from gpujob.values.untrusted import condition, is_true, table, tables
 from gpujob.values.vocabulary import ConditionType, Method, Reason, State
 
 WITHOUT_PODS: Final = (State.QUEUED, State.RESTARTING, State.MISCONFIGURED, State.IMPOSSIBLE)
@@ -18,17 +18,17 @@ WITHOUT_RUNNING: Final = (State.PLACED, State.STARTING)
 NOT_RUNNING: Final = frozenset({*WITHOUT_PODS, *WITHOUT_RUNNING})
 
 
-def failed_jobs(jobs: Iterable[JobRecord], now: datetime) -> Iterator[FailedJob]:
+def failed_jobs(jobs: Iterable[JobRecord], now: datetime) -> Iterator[JobAlert]:
     """The jobs that failed within the last RECENT."""
     for job in jobs:
         if job.status.get("state") != State.FAILED:
             continue
         ended = read_time(job.status.get("completionTime")) or _since(job, ConditionType.FAILED)
         if ended is not None and now - ended <= RECENT:
-            yield FailedJob(job.namespace, job.name, _pool(job), _reason(job))
+            yield JobAlert(job.namespace, job.name, _pool(job), _reason(job))
 
 
-def waiting_jobs(jobs: Iterable[JobRecord]) -> Iterator[WaitingJob]:
+def waiting_jobs(jobs: Iterable[JobRecord]) -> Iterator[JobAlert]:
     """The jobs that are to run and do not, each since its place was given, taken or asked for."""
     for job in jobs:
         state = str(job.status.get("state") or "")
@@ -39,12 +39,12 @@ def waiting_jobs(jobs: Iterable[JobRecord]) -> Iterator[WaitingJob]:
             continue
         since = _since(job, ConditionType.PLACED) or read_time(job.created)
         if since is not None:
-            yield WaitingJob(job.namespace, job.name, _pool(job), state, reason, since.timestamp())
+            yield JobAlert(job.namespace, job.name, _pool(job), reason, state, since.timestamp())
 
 
 def awaited_steps(
     jobs: Iterable[JobRecord], telemetry: Callable[[str], Telemetry], fresh: Callable[[Telemetry], bool]
-) -> Iterator[AwaitedStep]:
+) -> Iterator[JobAlert]:
     """The running jobs whose reporter says that no step was made yet; inference makes none."""
     for job in jobs:
         if job.status.get("state") != State.RUNNING:
@@ -55,17 +55,14 @@ def awaited_steps(
             continue
         serves = table(job.spec, "model").get("method") == Method.INFERENCE
         if not serves and not measured.counters.get("steps") and measured.last_step_at is None:
-            yield AwaitedStep(job.namespace, job.name, _pool(job), since.timestamp())
+            yield JobAlert(job.namespace, job.name, _pool(job), since=since.timestamp())
 
 
-def stalled_jobs(jobs: Iterable[JobRecord]) -> Iterator[StalledJob]:
+def stalled_jobs(jobs: Iterable[JobRecord]) -> Iterator[JobAlert]:
     """The running jobs whose condition Stalled is True."""
     for job in jobs:
-        if job.status.get("state") != State.RUNNING:
-            continue
-        held = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.STALLED)
-        if any(c.get("status") == "True" for c in held):
-            yield StalledJob(job.namespace, job.name, _pool(job))
+        if job.status.get("state") == State.RUNNING and is_true(job.status, ConditionType.STALLED):
+            yield JobAlert(job.namespace, job.name, _pool(job))
 
 
 def _pool(job: JobRecord) -> str:
@@ -79,5 +76,4 @@ def _reason(job: JobRecord) -> str:
 
 
 def _since(job: JobRecord, kind: ConditionType) -> datetime | None:
-    found = (c for c in tables(job.status, "conditions") if c.get("type") == kind)
-    return next((read_time(c.get("lastTransitionTime")) for c in found), None)
+    return read_time(condition(job.status, kind).get("lastTransitionTime"))

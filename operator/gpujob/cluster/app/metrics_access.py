@@ -74,10 +74,10 @@ class MetricsAccess:
 
     async def _ask(self, token: str) -> tuple[int, str]:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        told = table(await self._client.create(TOKEN_REVIEWS.path(), review, patience=_PATIENCE), "status")
-        if told.get("authenticated") is not True:
+        answer = table(await self._client.create(TOKEN_REVIEWS.path(), review, patience=_PATIENCE), "status")
+        if answer.get("authenticated") is not True:
             return UNKNOWN_TOKEN
-        user = table(told, "user")
+        user = table(answer, "user")
         asked = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",

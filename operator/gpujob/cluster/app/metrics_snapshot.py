@@ -10,13 +10,19 @@ from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from gpujob.cluster.app.job_conditions import awaited_steps, failed_jobs, stalled_jobs, waiting_jobs
+from gpujob.cluster.app.served_crds import ServedCrds
+from gpujob.cluster.cache.object_cache import ObjectCache
+from gpujob.cluster.cache.reflector import WatchHealth
 from gpujob.cluster.client.client import ApiClient
+from gpujob.cluster.controller.controller import Reconciler
+from gpujob.cluster.election.election import Leadership
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.collector import JobView, PoolView, Snapshot
 from gpujob.cluster.queue.work_queue import ControllerState
+from gpujob.cluster.telemetry.scraper import Scraper
 from gpujob.fleet.pools.pool import Pool
 from gpujob.lifecycle.attempts import is_final
 from gpujob.status.attempts import cost
@@ -25,14 +31,6 @@ from gpujob.status.job.telemetry import RECENT, SILENT, Telemetry
 from gpujob.status.records.objects import JobRecord
 from gpujob.values.untrusted import table, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, State
-
-if TYPE_CHECKING:
-    from gpujob.cluster.app.served_crds import ServedCrds
-    from gpujob.cluster.cache.object_cache import ObjectCache
-    from gpujob.cluster.cache.reflector import WatchHealth
-    from gpujob.cluster.controller.controller import Reconciler
-    from gpujob.cluster.election.election import Leadership
-    from gpujob.cluster.telemetry.scraper import Scraper
 
 FRESH: Final = timedelta(seconds=60)
 """How long a reporter's figures count as current: four readings."""
@@ -163,9 +161,9 @@ def _jobs(
     """
     views = {job.uid: _job(job, read(job.uid), now) for job in jobs if _is_shown(job, now)}
     for uid, view in views.items():
-        told = work.counted_dollars.get(uid, 0)
-        if view.dollars is not None and view.dollars < told:
-            views[uid] = replace(view, dollars=told)
+        counted = work.counted_dollars.get(uid, 0)
+        if view.dollars is not None and view.dollars < counted:
+            views[uid] = replace(view, dollars=counted)
     work.counted_dollars = {uid: view.dollars for uid, view in views.items() if view.dollars is not None}
     return list(views.values())
 

@@ -39,8 +39,11 @@ class ServedCrds:
 
     def doubts(self) -> list[str]:
         """What does not keep it from acting, a line each."""
-        told = [each.sentence() for each in self.missing or () if not each.forbids]
-        return [*told, *([f"whether the CRDs are of this version is unknown: {self.unread}"] if self.unread else [])]
+        sentences = [each.sentence() for each in self.missing or () if not each.forbids]
+        return [
+            *sentences,
+            *([f"whether the CRDs are of this version is unknown: {self.unread}"] if self.unread else []),
+        ]
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Fields that are missing by kind and part; of a kind that is not served the status counts 1."""

@@ -41,19 +41,9 @@ class KindStore:
     """One kind's objects."""
 
     __slots__ = (
-        "departed",
-        "dirty",
-        "ended",
-        "keeps",
-        "listed",
-        "moved",
-        "objects",
-        "refused",
-        "seen",
-        "slim",
-        "tags",
+        "departed", "dirty", "ended", "keeps", "listed", "moved", "objects", "refused", "seen", "slim", "tags",
         "version",
-    )
+    )  # fmt: skip
 
     def __init__(self, slim: Slim, keeps: Keeps | None = None) -> None:
         self.slim, self.keeps = slim, keeps

@@ -103,12 +103,7 @@ async def keep_mirrored(
 
 
 async def mirror_all(
-    client: ApiClient,
-    kinds: Iterable[Kind],
-    cache: ObjectCache,
-    health: WatchHealth,
-    *,
-    timings: Timings | None = None,
+    client: ApiClient, kinds: Iterable[Kind], cache: ObjectCache, health: WatchHealth, *, timings: Timings | None = None
 ) -> None:
     """Keeps all kinds up to date; if one task fails all end and this raises: the process must not run with a part of its kinds."""
     async with asyncio.TaskGroup() as tasks:
@@ -286,8 +281,8 @@ class Reflector:
         timings = self.timings
         backoff = min(timings.backoff_most, timings.backoff_least * 2.0 ** min(self.failures, 16))
         backoff = max(timings.backoff_least, backoff * (0.5 + 0.5 * self.chance()))
-        told = error.retry_after if isinstance(error, ApiError) else None
-        return max(backoff, min(told or 0.0, LONGEST_RETRY_DELAY))
+        retry_after = error.retry_after if isinstance(error, ApiError) else None
+        return max(backoff, min(retry_after or 0.0, LONGEST_RETRY_DELAY))
 
 
 def _version_survives(error: ApiError | _UnknownLoss) -> bool:

@@ -36,10 +36,10 @@ class ServerClock:
         if not header or header == self._last:
             return
         try:
-            told = parsedate_to_datetime(header).timestamp()
+            stated = parsedate_to_datetime(header).timestamp()
         except (ValueError, OverflowError):
             return
-        self._last, ahead = header, told - self._monotonic()
+        self._last, ahead = header, stated - self._monotonic()
         if self._ahead is None or ahead > self._ahead:
             self._ahead, self._behind = ahead, 0
         elif ahead > self._ahead - SLACK:

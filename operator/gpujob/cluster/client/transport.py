@@ -30,8 +30,7 @@ from gpujob.cluster.client.api_errors import (
     Unreachable,
     error_from_answer,
 )
-from gpujob.cluster.client.bearer_token import Token
-from gpujob.cluster.client.kubeconfig import Connection, tls_context
+from gpujob.cluster.client.kubeconfig import Connection, Token, tls_context
 from gpujob.cluster.client.paths import resource_of
 from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY, Clock, Patience, TokenBucket
 
@@ -187,10 +186,10 @@ class Transport:
             return 0.0 if attempt == 1 and self._token.renewed() else None
         if not _worth_repeating(call, error):
             return None
-        told = error.retry_after
-        base = min(LONGEST_RETRY_DELAY, told if told is not None else 2.0 ** (attempt - 1))
+        retry_after = error.retry_after
+        base = min(LONGEST_RETRY_DELAY, retry_after if retry_after is not None else 2.0 ** (attempt - 1))
         # Never sooner than the server says; only delays of the operator's own choice are spread downwards too.
-        delay = base * (1 + 0.2 * self._chance()) if told is not None else base * (0.5 + 0.5 * self._chance())
+        delay = base * (1 + 0.2 * self._chance()) if retry_after is not None else base * (0.5 + 0.5 * self._chance())
         if call.fenced:
             self._quiet_until = max(self._quiet_until, self._clock() + base)
         return delay if attempt < call.patience.tries else None

@@ -17,7 +17,7 @@ from gpujob.cluster.client.api_errors import ApiError, Fenced
 from gpujob.cluster.client.outage_gate import LONGEST_OUTAGE_DELAY, is_outage
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
-from gpujob.cluster.queue.step_slots import StepSlots
+from gpujob.cluster.queue.turns import StepSlots
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.child_errors import ChildNotCreated, ChildRefused
 from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
@@ -31,8 +31,7 @@ from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.view import JobView, Made
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.render.attempt import Numbered
-from gpujob.render.children import render
-from gpujob.render.service import rendezvous
+from gpujob.render.children import render, rendezvous
 from gpujob.status.attempts import probe_runs, waits
 from gpujob.status.attempts.probe_runs import Result
 from gpujob.status.job import job_status, status_patch
@@ -287,7 +286,7 @@ class JobActions:
             return
         words, again = str(error)[:900], f"it is tried again within {LONGEST_OUTAGE_DELAY:g} s"
         message = f"the API server did not create a child: {words}; {again}"
-        await self._write_why(job, job_status.not_created(job, message, self._work.now()))
+        await self._write_why(job, job_status.queued(job, Reason.CHILD_NOT_CREATED, message, self._work.now()))
 
     async def _write_why(self, job: JobRecord, status: Mapping[str, Any]) -> None:
         try:

@@ -22,7 +22,7 @@ from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
 from gpujob.cluster.controller.scheduling import SchedulingRound
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.messages.status_refresh import StatusRefresh
-from gpujob.cluster.queue.time_slice import TimeSlice
+from gpujob.cluster.queue.turns import TimeSlice
 from gpujob.cluster.queue.work_queue import DEFAULT_TIMINGS, ControllerState
 from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.timings import Timings

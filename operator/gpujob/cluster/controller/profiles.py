@@ -138,8 +138,8 @@ class ProfileUpdates:
         for uid, job in self._work.index.jobs.items():
             begun = not is_final(job) and job.spec.get("profile") and job.status.get("jobName")
             if begun and uid not in self._placing and not probe_runs.is_trial(job.status):
-                told = table(job.status, "placement")
-                yield (job.namespace, _profile(job)), (probe_runs.device_of(told), probe_runs.shape_of(told))
+                placement = table(job.status, "placement")
+                yield (job.namespace, _profile(job)), (probe_runs.device_of(placement), probe_runs.shape_of(placement))
 
     def _held(self, namespace: str, profile: str) -> Profile:
         record = self._work.index.cache.get("gpujobprofiles", namespace, profile) if profile else None

@@ -17,7 +17,7 @@ from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.messages.explanations import Explanations
 from gpujob.cluster.messages.status_refresh import StatusRefresh
 from gpujob.cluster.queue.prepared_jobs import PreparedJobs
-from gpujob.cluster.queue.time_slice import TimeSlice
+from gpujob.cluster.queue.turns import TimeSlice
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.assembly.usage import reservations_of
 from gpujob.fleet.policy.resource_quota import objects_of
@@ -38,11 +38,7 @@ class SchedulingRound:
     """Decides the queue when what a decision depends on has changed, and not more often than it can afford."""
 
     def __init__(
-        self,
-        work: ControllerState,
-        steps: JobActions,
-        learning: ProfileUpdates,
-        refresh: StatusRefresh,
+        self, work: ControllerState, steps: JobActions, learning: ProfileUpdates, refresh: StatusRefresh
     ) -> None:
         self._work, self._steps, self._learning = work, steps, learning
         self._timings = work.timings

@@ -220,10 +220,10 @@ class Leadership:
         if isinstance(error, Conflict | NotFound):
             # Another process changed or removed it: read at once, this one may not be the holder any more.
             return 0.1 * (1 + self._chance())
-        told = error.retry_after if isinstance(error, ApiError) else None
+        retry_after = error.retry_after if isinstance(error, ApiError) else None
         wait = self._timings.retry_every * (0.5 + 0.5 * self._chance())
         if self._good_until is None:
-            return max(wait, min(told or 0.0, LONGEST_RETRY_DELAY))
+            return max(wait, min(retry_after or 0.0, LONGEST_RETRY_DELAY))
         return max(0.0, min(wait, self._good_until - self._clock()))
 
     def _after_no_namespace(self, error: NoNamespace) -> float:

@@ -1,5 +1,5 @@
 """Indexes over the cache: jobs, children and pods by owner, nodes without devices.
 
-Reading order: `owner_index` (one kind by owner), `departed_pods` (what pods said last), `owned_objects` (jobs with their children,
-pods and Services), `node_reader` (devices of a node), `nodes_without_devices`, `cluster_index` (all of it, and the fleet).
+Reading order: `owned_objects` (jobs with their children, pods and Services, and what pods said last), `node_reader` (devices
+of a node, and nodes without any), `cluster_index` (all of it, and the fleet).
 """

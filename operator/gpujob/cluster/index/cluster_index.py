@@ -19,10 +19,9 @@ from gpujob.catalog.images.unreadable import sentences
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.object_key import Key
 from gpujob.cluster.cache.watched_kinds import PoolRecord
-from gpujob.cluster.index.node_reader import NodeReader
-from gpujob.cluster.index.nodes_without_devices import NodesWithoutDevices
+from gpujob.cluster.index.node_reader import NodeReader, NodesWithoutDevices
 from gpujob.cluster.index.owned_objects import OwnedObjects
-from gpujob.fleet.assembly.quotas_reserved import quotas_reserved
+from gpujob.fleet.assembly.reservations import quotas_reserved
 from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.dra.device_taints import TaintRule
 from gpujob.fleet.dra.inventory import Inventory
@@ -44,25 +43,10 @@ from gpujob.status.records.objects import ChildRecord, JobRecord, PodRecord
 log = structlog.get_logger(__name__)
 
 FLEET_KINDS = (
-    "nodes",
-    "pods",
-    "jobs",
-    "gpupools",
-    "gpuruntimes",
-    "runtimeclasses",
-    "resourcequotas",
-    "limitranges",
-    "gpujobprofiles",
-    "namespaces",
-    "resourceslices",
-    "resourceclaims",
-    "deviceclasses",
-    "devicetaintrules",
-    "persistentvolumeclaims",
-    "persistentvolumes",
-    "storageclasses",
-    "priorityclasses",
-)
+    "nodes", "pods", "jobs", "gpupools", "gpuruntimes", "runtimeclasses", "resourcequotas", "limitranges",
+    "gpujobprofiles", "namespaces", "resourceslices", "resourceclaims", "deviceclasses", "devicetaintrules",
+    "persistentvolumeclaims", "persistentvolumes", "storageclasses", "priorityclasses",
+)  # fmt: skip
 """Kinds that a decision depends on."""
 
 IN_THE_FLEET = frozenset({"pods", "jobs", "resourceclaims"})
@@ -238,12 +222,12 @@ class ClusterIndex(OwnedObjects):
         """Puts the reservations of children and of placements in flight into the index."""
         for key in self._unreserved:
             child = cast("ChildRecord | None", self.cache.objects("jobs").get(key))
-            told: Iterable[PodReservation] = ()
+            of_child: Iterable[PodReservation] = ()
             with self._alone("jobs", key):
                 # A placement in flight whose child exists already is one reservation, not two: the child's counts.
                 ours = child is not None and self._is_ours(child)
-                told = reservations(child, self.jobs[child.owner_uid]) if child and ours else ()
-            self._index.put_reservations((1, *key), told)
+                of_child = reservations(child, self.jobs[child.owner_uid]) if child and ours else ()
+            self._index.put_reservations((1, *key), of_child)
         self._unreserved.clear()
         by_job: dict[str, list[PodReservation]] = defaultdict(list)
         for reservation in reserved:

@@ -3,22 +3,91 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import cast
+from dataclasses import replace
+from typing import Final, Generic, TypeVar, cast
 
 import structlog
 
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.object_key import Key
-from gpujob.cluster.index.departed_pods import DepartedPods
-from gpujob.cluster.index.owner_index import OwnerIndex
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.labels.faults import Fault, faults_of
 from gpujob.lifecycle.children import current_child
 from gpujob.status.attempts.ownership import is_child, is_stray
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
+
+MOST: Final = 4096
+"""Pods that are kept: those of the largest gang, four times."""
+
+
+class DepartedPods:
+    """What pods that are gone said last of their end, by the key of their child Job; above `most` those of the oldest Job go.
+
+    The Job controller takes its finalizer off a pod before it writes the Job's condition Failed, so the pod may be gone first.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._by_child: dict[Key, dict[str, PodState]] = {}
+        self._most, self._count = most, 0
+
+    def put(self, pod: PodState, child: ChildRecord | None) -> None:
+        """Keeps a pod of a child Job; not of one that is gone, or that was suspended, which ends its pods."""
+        if child is None or child.uid != pod.child_uid or child.paused:
+            return
+        pods = self._by_child.setdefault((child.namespace, child.name), {})
+        self._count += pod.name not in pods
+        pods[pod.name] = replace(pod, gone=True)
+        while self._count > self._most:
+            self.forget(next(iter(self._by_child)))
+
+    def forget(self, child: Key) -> None:
+        """Drops the pods of a child Job."""
+        self._count -= len(self._by_child.pop(child, ()))
+
+    def of(self, child: ChildRecord) -> list[PodState]:
+        """The pods of a child Job that are gone, sorted by name."""
+        pods = self._by_child.get((child.namespace, child.name), {})
+        return [pods[name] for name in sorted(pods) if pods[name].child_uid == child.uid]
+
+
+R = TypeVar("R")
+
+
+class OwnerIndex(Generic[R]):
+    """One kind's objects by their owner labels, which are untrusted."""
+
+    def __init__(self) -> None:
+        self._by_owner: dict[str, dict[Key, R]] = defaultdict(dict)
+        self._owner: dict[Key, str] = {}
+
+    def put(self, key: Key, uid: str, record: R | None, touched: set[str]) -> None:
+        """Moves a record to its job from the previous one; both are marked as changed."""
+        before = self._owner.pop(key, "")
+        if before and before != uid:
+            self._by_owner[before].pop(key, None)
+            touched.add(before)
+            if not self._by_owner[before]:
+                del self._by_owner[before]
+        if uid and record is not None:
+            self._by_owner[uid][key] = record
+            self._owner[key] = uid
+            touched.add(uid)
+
+    def of(self, uid: str) -> dict[Key, R]:
+        """The records of one job."""
+        return self._by_owner.get(uid) or {}
+
+    def owners(self, wanted: Callable[[R], bool]) -> set[str]:
+        """The jobs with a record that is wanted."""
+        return {uid for uid, records in self._by_owner.items() if any(map(wanted, records.values()))}
+
+    def all(self) -> list[R]:
+        """Every record."""
+        return [record for records in self._by_owner.values() for record in records.values()]
+
 
 log = structlog.get_logger(__name__)
 

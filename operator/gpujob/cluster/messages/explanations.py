@@ -10,18 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any, TypeVar
 
 from gpujob.cluster.messages.status_refresh import StatusRefresh
 from gpujob.cluster.queue.due_times import DueTimes
-from gpujob.cluster.queue.time_slice import TimeSlice
+from gpujob.cluster.queue.turns import TimeSlice
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.placement.report import summary
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.queue import Placing
-from gpujob.schedule.round_robin import in_turns
 from gpujob.status.job import job_status
 from gpujob.status.records.objects import JobRecord
 from gpujob.values.vocabulary import State, Verdict
@@ -42,7 +42,7 @@ class Explanations:
         self._ordered = set[str]()
         self._later = DueTimes()
         """When a job with the same outcome gets its changes."""
-        self._told_in: dict[str, float] = {}
+        self._explained_in: dict[str, float] = {}
         """The time of the last explanation in each namespace with such jobs."""
         self._words: dict[int, tuple[object, bytes, float]] = {}
         """For each result, by its id: the snapshot that it is of, what it says, and the seconds that this took."""
@@ -114,22 +114,22 @@ class Explanations:
         self._later.clear()
         jobs = [(uid, placing.job.namespace, self._explained_at(uid)) for uid, placing in self._placings.items()]
         spaces = {namespace for _, namespace, _ in jobs}
-        self._told_in = {namespace: at for namespace, at in self._told_in.items() if namespace in spaces}
-        self._order = deque(in_turns(jobs, self._told_in))
+        self._explained_in = {namespace: at for namespace, at in self._explained_in.items() if namespace in spaces}
+        self._order = deque(in_turns(jobs, self._explained_in))
         self._ordered, self._unordered = set(self._order), False
 
     def _explained_at(self, uid: str) -> float:
         memory = self._work.memory.get(uid)
-        return memory.told_at if memory is not None else -math.inf
+        return memory.explained_at if memory is not None else -math.inf
 
     def _is_explained(self, job: JobRecord, placing: Placing) -> bool:
         """Whether the job's last explanation has the same inputs, and its status is still as it was then or as it was written then."""
         memory = self._work.remember(job.uid)
-        if memory.told_of != (self._decided_on, placing.job.demand):
+        if memory.explained_for != (self._decided_on, placing.job.demand):
             return False
-        if memory.told_version != job.version and memory.told_status == digest_of(job.status):
-            memory.told_version = job.version
-        return memory.told_version == job.version
+        if memory.explained_version != job.version and memory.explained_status == digest_of(job.status):
+            memory.explained_version = job.version
+        return memory.explained_version == job.version
 
     def _may_wait(self, job: JobRecord, placing: Placing) -> bool:
         """Whether a job with the same outcome needs no explanation now: nothing changed, or it gets the changes later."""
@@ -141,7 +141,7 @@ class Explanations:
             memory.impossible_since = None
         if self._is_explained(job, placing):
             return True
-        again = memory.told_at + max(self._timings.explain_again, self._timings.explain_factor * memory.words_took)
+        again = memory.explained_at + max(self._timings.explain_again, self._timings.explain_factor * memory.words_took)
         same = job.status.get("state") == state and job.status.get("observedGeneration") == job.generation
         if same and now < again:
             self._later[job.uid] = again
@@ -154,10 +154,10 @@ class Explanations:
         if placing.job.plan_only:
             return False
         words, took = self._words_of(placing)
-        if memory.told_words != words:
+        if memory.explained_words != words:
             return False
-        memory.told_of = (self._decided_on, placing.job.demand)
-        memory.told_at, memory.words_took = self._work.clock(), max(memory.words_took, took)
+        memory.explained_for = (self._decided_on, placing.job.demand)
+        memory.explained_at, memory.words_took = self._work.clock(), max(memory.words_took, took)
         return self._is_explained(job, placing)
 
     def _words_of(self, placing: Placing) -> tuple[bytes, float]:
@@ -186,12 +186,12 @@ class Explanations:
         self._refresh.report(job, status)
         if not placing.job.plan_only:
             self.count(placing.decision)
-        memory.told_at, memory.told_of = self._work.clock(), (self._decided_on, placing.job.demand)
-        memory.told_version, memory.told_status = job.version, digest_of(status)
-        memory.words_took = memory.told_at - began
-        memory.told_words = b"" if placing.job.plan_only else self._words_of(placing)[0]
+        memory.explained_at, memory.explained_for = self._work.clock(), (self._decided_on, placing.job.demand)
+        memory.explained_version, memory.explained_status = job.version, digest_of(status)
+        memory.words_took = memory.explained_at - began
+        memory.explained_words = b"" if placing.job.plan_only else self._words_of(placing)[0]
         self._work.put_manifest_aside(job.uid)
-        self._told_in[job.namespace] = memory.told_at
+        self._explained_in[job.namespace] = memory.explained_at
 
     def count(self, decision: Decision) -> None:
         """Counts an explained decision; waiting jobs whose explanation is delayed, or never comes, have none."""
@@ -201,3 +201,20 @@ class Explanations:
 def digest_of(status: Mapping[str, Any]) -> bytes:
     """A short form of a status, to recognise it when the watch shows it."""
     return hashlib.blake2b(json.dumps(dict(status), sort_keys=True, default=str).encode(), digest_size=16).digest()
+
+
+Job = TypeVar("Job")
+
+
+def in_turns(jobs: Iterable[tuple[Job, str, float]], explained_in: Mapping[str, float]) -> Iterator[Job]:
+    """The jobs, each given with its namespace and the time of its last explanation: one of each namespace, then the second of
+    each.
+
+    Within a namespace the oldest time comes first, and so do namespaces, by `explained_in`; the times are of one clock, and None or
+    minus infinity means never. Equal ones keep their order.
+    """
+    turns, ordered = defaultdict[str, Iterator[int]](count), []
+    for job, namespace, _ in sorted(jobs, key=lambda each: each[2]):
+        ordered.append((next(turns[namespace]), explained_in.get(namespace, -math.inf), job))
+    ordered.sort(key=lambda each: each[:2])
+    return (job for _, _, job in ordered)

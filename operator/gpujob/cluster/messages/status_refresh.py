@@ -50,8 +50,8 @@ class StatusRefresh:
             self._steps.report(job, status)
         elif status_patch.has_other_numbers(job.status, status):
             if job.uid not in self._untold:
-                told_at, timings = self._work.remember(job.uid).retold_at, self._work.timings
-                self._ripe[job.uid] = max(self._work.clock() + timings.numbers_settled, told_at + timings.numbers)
+                explained_at, timings = self._work.remember(job.uid).refreshed_at, self._work.timings
+                self._ripe[job.uid] = max(self._work.clock() + timings.numbers_settled, explained_at + timings.numbers)
             self._untold[job.uid] = StaleStatuses(job.status, status)
         else:
             self._drop(job.uid)
@@ -70,7 +70,7 @@ class StatusRefresh:
                 self._next = now + wait
                 return
             self._drop(uid)
-            self._work.remember(uid).retold_at = now
+            self._work.remember(uid).refreshed_at = now
             self._steps.report(job, untold.status, moved=True)
 
     def seconds_to_next(self) -> float | None:

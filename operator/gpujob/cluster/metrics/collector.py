@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -69,47 +69,19 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
-class FailedJob:
-    """A job that failed lately."""
+class JobAlert:
+    """A job that may need a person."""
 
     namespace: str
     name: str
     pool: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingJob:
-    """A job that is to run and does not."""
-
-    namespace: str
-    name: str
-    pool: str
-    """The pool on which it is placed, or the one that is nearest to taking it."""
-    state: str
-    reason: str
-    since: float
-    """Unix time in seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class AwaitedStep:
-    """A running job that has made no step."""
-
-    namespace: str
-    name: str
-    pool: str
-    since: float
-    """When all its pods ran: Unix time in seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class StalledJob:
-    """A running job that stands still."""
-
-    namespace: str
-    name: str
-    pool: str
+    """The pool on which it is or was placed, or the one that is nearest to taking it."""
+    reason: str = ""
+    """Why it failed or waits."""
+    state: str = ""
+    """Of a job that waits."""
+    since: float = 0.0
+    """Since when it waits, or runs without a step: Unix time in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +94,14 @@ class Snapshot:
     preflight_failed: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Jobs whose preflight failed, by pool and reason."""
     ran: Sequence[JobView] = ()
-    failed: Sequence[FailedJob] = ()
-    waiting: Sequence[WaitingJob] = ()
-    awaited: Sequence[AwaitedStep] = ()
-    stalled: Sequence[StalledJob] = ()
+    failed: Sequence[JobAlert] = ()
+    """That failed lately."""
+    waiting: Sequence[JobAlert] = ()
+    """That are to run and do not."""
+    awaited: Sequence[JobAlert] = ()
+    """That run and have made no step."""
+    stalled: Sequence[JobAlert] = ()
+    """That run and stand still."""
     pools: Sequence[PoolView] = ()
     watch_age: Mapping[str, float] = field(default_factory=dict)
     relists: Mapping[str, int] = field(default_factory=dict)
@@ -167,79 +143,72 @@ class FleetCollector(Collector):
         seen = self._look()
         yield _gauge("gpujob_operator_leader", "Whether this process leads.", (), [((), float(seen.leader))])
         states = ("state", "vendor", "pool")
-        yield _gauge("gpujob_jobs", "GPUJobs by state, vendor and pool.", states, list(seen.jobs.items()))
-        failed = [(words, float(number)) for words, number in seen.preflight_failed.items()]
+        yield _gauge("gpujob_jobs", "GPUJobs by state, vendor and pool.", states, seen.jobs.items())
+        failed = seen.preflight_failed.items()
         yield _gauge("gpujob_jobs_preflight_failed", "GPUJobs whose preflight failed.", ("pool", "reason"), failed)
         yield from _pools(seen.pools)
         yield from _jobs(seen.ran)
         yield from _of_alerts(seen)
-        yield _gauge(
-            "gpujob_watch_age_seconds", "Seconds since the last byte of a watch.", ("kind",), _by_word(seen.watch_age)
-        )
+        ages = _by_word(seen.watch_age)
+        yield _gauge("gpujob_watch_age_seconds", "Seconds since the last byte of a watch.", ("kind",), ages)
         yield _counter("gpujob_watch_relists", "Lists after the first one.", ("kind",), _by_word(seen.relists))
         yield _counter("gpujob_objects_unread", "Objects and lines kept out.", ("kind",), _by_word(seen.malformed))
         yield _gauge("gpujob_kind_unknown", "1 if a kind may not be read.", ("kind",), _by_word(seen.unknown))
-        lacking = [(words, float(number)) for words, number in seen.crd_fields_missing.items()]
-        yield _gauge(
-            "gpujob_crd_fields_missing", "Fields of this version that a served CRD lacks.", ("kind", "part"), lacking
-        )
-        yield _gauge(
-            "gpujob_api_unanswered_seconds",
-            "Seconds without a good answer of the API server.",
-            (),
-            [((), seen.unanswered)],
-        )
-        requests = [((verb, resource, str(code)), float(n)) for (verb, resource, code), n in seen.requests.items()]
+        text = "Fields of this version that a served CRD lacks."
+        yield _gauge("gpujob_crd_fields_missing", text, ("kind", "part"), seen.crd_fields_missing.items())
+        text = "Seconds without a good answer of the API server."
+        yield _gauge("gpujob_api_unanswered_seconds", text, (), [((), seen.unanswered)])
+        requests = [((verb, resource, str(code)), number) for (verb, resource, code), number in seen.requests.items()]
         yield _counter("gpujob_api_requests", "Requests to the API server.", ("verb", "resource", "code"), requests)
-        decisions = [(words, float(number)) for words, number in seen.decisions.items()]
-        yield _counter("gpujob_decisions", "Decisions by verdict and reason.", ("verdict", "reason"), decisions)
-        attempts = [(words, float(number)) for words, number in seen.failed_attempts.items()]
+        text = "Decisions by verdict and reason."
+        yield _counter("gpujob_decisions", text, ("verdict", "reason"), seen.decisions.items())
         text = "Attempts that failed, by pool, fault and reason."
-        yield _counter("gpujob_attempts_failed", text, ("pool", "blame", "reason"), attempts)
+        yield _counter("gpujob_attempts_failed", text, ("pool", "blame", "reason"), seen.failed_attempts.items())
         yield _histogram("gpujob_queue_wait_seconds", "From a job's creation until its child exists.", seen.queue_wait)
         yield _histogram("gpujob_placement_seconds", "From a decision until the status write.", seen.placing)
         yield _counter("gpujob_reporter_reads", "Readings of jobs' reporters.", ("result",), _by_word(seen.scrapes))
-        yield _counter("gpujob_rounds", "Rounds of the loop.", (), [((), float(seen.rounds))])
+        yield _counter("gpujob_rounds", "Rounds of the loop.", (), [((), seen.rounds)])
         yield _counter("gpujob_decide_seconds", "Seconds spent deciding.", (), [((), seen.decide_seconds)])
-        yield _counter("gpujob_retries", "Steps of jobs that had to be tried again.", (), [((), float(seen.retries))])
+        yield _counter("gpujob_retries", "Steps of jobs that had to be tried again.", (), [((), seen.retries)])
 
 
 def _pools(pools: Sequence[PoolView]) -> Iterator[Metric]:
+    def of(figure: Callable[[PoolView], float | None]) -> Samples:
+        return [((p.name, p.vendor, p.accelerator), n) for p in pools if (n := figure(p)) is not None]
+
     labels = ("pool", "vendor", "accelerator")
-    totals = [((p.name, p.vendor, p.accelerator), float(p.total)) for p in pools]
-    free = [((p.name, p.vendor, p.accelerator), float(p.free)) for p in pools]
-    held = [((p.name, p.vendor, p.accelerator), float(p.held)) for p in pools]
-    prices = [((p.name, p.vendor, p.accelerator), p.price / MICRO) for p in pools if p.price is not None]
-    yield _gauge("gpujob_pool_gpus", "Devices of a pool.", labels, totals)
-    yield _gauge("gpujob_pool_gpus_free", "Devices of a pool that a job could take now.", labels, free)
-    yield _gauge("gpujob_pool_gpus_held", "Devices of a pool that pods use.", labels, held)
+    yield _gauge("gpujob_pool_gpus", "Devices of a pool.", labels, of(lambda p: p.total))
+    yield _gauge("gpujob_pool_gpus_free", "Devices of a pool that a job could take now.", labels, of(lambda p: p.free))
+    yield _gauge("gpujob_pool_gpus_held", "Devices of a pool that pods use.", labels, of(lambda p: p.held))
+    prices = of(lambda p: p.price and p.price / MICRO)
     yield _gauge("gpujob_pool_price_dollars_per_gpu_hour", "Price of a device; absent when unknown.", labels, prices)
 
 
 def _jobs(jobs: Sequence[JobView]) -> Iterator[Metric]:
     """Work and cost of each job that has run; its other facts are labels of one series, for joins."""
+
+    def of(figure: Callable[[JobView], float | None]) -> Samples:
+        return [((j.namespace, j.name), n) for j in jobs if (n := figure(j)) is not None]
+
     labels = ("namespace", "job")
     facts = [((j.namespace, j.name, j.pool, j.vendor, j.accelerator, j.profile, j.state), 1.0) for j in jobs]
     more = ("pool", "vendor", "accelerator", "profile", "state")
     yield _gauge("gpujob_job_info", "Where a job runs or ran; always 1.", (*labels, *more), facts)
-    running = [((j.namespace, j.name), float(j.gpus)) for j in jobs if j.state == State.RUNNING]
+    running = of(lambda j: j.gpus if j.state == State.RUNNING else None)
     yield _gauge("gpujob_job_gpus", "Devices of a job that runs.", labels, running)
-    dollars = [((j.namespace, j.name), j.dollars / MICRO) for j in jobs if j.dollars is not None]
-    yield _counter(
-        "gpujob_job_cost_dollars", "What a job's devices have cost; absent without a price.", labels, dollars
-    )
-    progress = [((j.namespace, j.name), j.progress) for j in jobs if j.progress is not None]
-    yield _gauge("gpujob_job_progress_ratio", "How much of a job is done, 0 to 1, where it says so.", labels, progress)
-    saved = [((j.namespace, j.name), float(j.saved_step)) for j in jobs if j.saved_step is not None]
-    yield _gauge("gpujob_job_saved_step", "Step of a job's last checkpoint, where it says so.", labels, saved)
-    lost = [((j.namespace, j.name), float(j.lost_steps)) for j in jobs if j.lost_steps is not None]
-    yield _counter(
-        "gpujob_job_lost_steps", "Steps that failed attempts made after their last checkpoint.", labels, lost
-    )
-    stepped = [((j.namespace, j.name), j.last_step_at) for j in jobs if j.last_step_at is not None]
-    yield _gauge("gpujob_job_last_step_timestamp_seconds", "Unix time of a running job's last step.", labels, stepped)
-    device = [((j.namespace, j.name), float(j.on_device)) for j in jobs if j.on_device is not None]
-    yield _gauge("gpujob_job_on_device", "1 if a running job trains on its GPUs, 0 if on the CPU.", labels, device)
+    dollars = of(lambda j: j.dollars and j.dollars / MICRO)
+    text = "What a job's devices have cost; absent without a price."
+    yield _counter("gpujob_job_cost_dollars", text, labels, dollars)
+    text = "How much of a job is done, 0 to 1, where it says so."
+    yield _gauge("gpujob_job_progress_ratio", text, labels, of(lambda j: j.progress))
+    text = "Step of a job's last checkpoint, where it says so."
+    yield _gauge("gpujob_job_saved_step", text, labels, of(lambda j: j.saved_step))
+    text = "Steps that failed attempts made after their last checkpoint."
+    yield _counter("gpujob_job_lost_steps", text, labels, of(lambda j: j.lost_steps))
+    text = "Unix time of a running job's last step."
+    yield _gauge("gpujob_job_last_step_timestamp_seconds", text, labels, of(lambda j: j.last_step_at))
+    text = "1 if a running job trains on its GPUs, 0 if on the CPU."
+    yield _gauge("gpujob_job_on_device", text, labels, of(lambda j: j.on_device))
     for what in COUNTED:
         counted = [((j.namespace, j.name), j.counters[what]) for j in jobs if what in j.counters]
         yield _counter(f"gpujob_job_{what}", f"{what.capitalize()} of a job over all its processes.", labels, counted)
@@ -260,29 +229,26 @@ def _of_alerts(seen: Snapshot) -> Iterator[Metric]:
     text = "Unix time since when a job runs that has made no step."
     yield _gauge("gpujob_job_first_step_awaited_since_timestamp_seconds", text, labels, awaited)
     stalled = [((j.namespace, j.name, j.pool), 1.0) for j in seen.stalled]
-    yield _gauge(
-        "gpujob_job_stalled",
-        "1 for a running job that makes no step for longer than its bound.",
-        labels,
-        stalled,
-    )
+    text = "1 for a running job that makes no step for longer than its bound."
+    yield _gauge("gpujob_job_stalled", text, labels, stalled)
 
 
-Samples = Sequence[tuple[tuple[str, ...], float]]
+Samples = Iterable[tuple[tuple[str, ...], float]]
+F = TypeVar("F", GaugeMetricFamily, CounterMetricFamily)
+
+
+def _filled(family: F, samples: Samples) -> F:
+    for values, number in samples:
+        family.add_metric(values, float(number))
+    return family
 
 
 def _gauge(name: str, text: str, labels: Sequence[str], samples: Samples) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, number in samples:
-        family.add_metric(values, number)
-    return family
+    return _filled(GaugeMetricFamily(name, text, labels=labels), samples)
 
 
 def _counter(name: str, text: str, labels: Sequence[str], samples: Samples) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for values, number in samples:
-        family.add_metric(values, number)
-    return family
+    return _filled(CounterMetricFamily(name, text, labels=labels), samples)
 
 
 def _histogram(name: str, text: str, durations: Durations) -> Metric:
@@ -292,4 +258,4 @@ def _histogram(name: str, text: str, durations: Durations) -> Metric:
 
 
 def _by_word(numbers: Mapping[str, float]) -> Samples:
-    return [((word,), float(number)) for word, number in numbers.items()]
+    return [((word,), number) for word, number in numbers.items()]

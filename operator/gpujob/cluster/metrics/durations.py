@@ -8,24 +8,8 @@ from itertools import accumulate
 from typing import Final
 
 BOUNDS: Final = (
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-    300.0,
-    900.0,
-    3600.0,
-    14400.0,
-    86400.0,
-)
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0,
+)  # fmt: skip
 """Seconds: from the operator's own milliseconds to a day in the queue."""
 
 

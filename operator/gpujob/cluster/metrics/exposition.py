@@ -48,30 +48,13 @@ FAULT: Final = "gpujob_device_fault_timestamp_seconds"
 MOST_FAULTS: Final = 16
 """The most faults of a report that are read."""
 
-READ: Final = frozenset(
-    {
-        *SUMMED,
-        FAULT,
-        WHOSE,
-        "gpujob_up",
-        "gpujob_steps_total",
-        "gpujob_world_size",
-        "gpujob_ranks_reporting",
-        "gpujob_progress_ratio",
-        "gpujob_remaining_seconds",
-        "gpujob_checkpoint_step",
-        "gpujob_checkpoint_timestamp_seconds",
-        "gpujob_checkpoint_save_seconds",
-        "gpujob_unsaved_steps",
-        "gpujob_first_step_timestamp_seconds",
-        "gpujob_last_step_timestamp_seconds",
-        "gpujob_on_device",
-        "gpujob_still_seconds",
-        "gpujob_slowest_step_seconds",
-        "gpujob_phase_left_seconds",
-        PHASE,
-    }
-)
+READ: Final = frozenset({
+    *SUMMED, FAULT, WHOSE, PHASE, "gpujob_up", "gpujob_steps_total", "gpujob_world_size", "gpujob_ranks_reporting",
+    "gpujob_progress_ratio", "gpujob_remaining_seconds", "gpujob_checkpoint_step", "gpujob_checkpoint_timestamp_seconds",
+    "gpujob_checkpoint_save_seconds", "gpujob_unsaved_steps", "gpujob_first_step_timestamp_seconds",
+    "gpujob_last_step_timestamp_seconds", "gpujob_on_device", "gpujob_still_seconds", "gpujob_slowest_step_seconds",
+    "gpujob_phase_left_seconds",
+})  # fmt: skip
 """Names that are read."""
 
 _NAME: Final = re.compile(r"gpujob_[a-zA-Z0-9_:]{1,64}")
@@ -175,13 +158,13 @@ def _fault(labels: str) -> tuple[str, str] | None:
     return (said["fault"], said["device"]) if said.get("fault") and said.get("device") else None
 
 
-def _whose(told: Sequence[str]) -> tuple[str, int] | None:
+def _whose(lines: Sequence[str]) -> tuple[str, int] | None:
     """The job's uid and the attempt in the labels of the one sample that has them."""
-    if not told:
+    if not lines:
         return None
-    said = dict(_LABEL.findall(told[0]))
+    said = dict(_LABEL.findall(lines[0]))
     attempt = said.get("attempt", "")
-    if len(told) > 1 or "job_uid" not in said or not _ATTEMPT.fullmatch(attempt):
+    if len(lines) > 1 or "job_uid" not in said or not _ATTEMPT.fullmatch(attempt):
         raise UnreadableReport(f"its {WHOSE} does not name one job and attempt")
     return said["job_uid"], int(attempt)
 

@@ -1,5 +1,5 @@
 """The work queue with its backoff, per-job state, and the throttle of progress writes.
 
-Reading order: `work_queue` (what is due, backoff, state of each job) with `due_times`, `pending_jobs` and `step_slots`;
-`prepared_jobs` (what a decision reads), `progress_throttle`, `time_slice`.
+Reading order: `work_queue` (what is due, backoff, state of each job) with `due_times`;
+`prepared_jobs` (what a decision reads), `turns` (of steps, of the loop, of progress writes).
 """

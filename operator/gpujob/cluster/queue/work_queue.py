@@ -10,7 +10,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,8 +24,7 @@ from gpujob.cluster.client.outage_gate import OutageGate, outage_delay
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.durations import Durations
 from gpujob.cluster.queue.due_times import DueTimes
-from gpujob.cluster.queue.pending_jobs import PendingJobs
-from gpujob.cluster.queue.progress_throttle import ProgressPace
+from gpujob.cluster.queue.turns import ProgressPace
 from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
@@ -36,6 +35,39 @@ from gpujob.status.job.telemetry import Telemetry
 from gpujob.status.records.objects import JobRecord
 from gpujob.values.errors import BadInput
 from gpujob.values.vocabulary import API_VERSION
+
+
+class PendingJobs(MutableSet[str]):
+    """Job uids. `version` grows with every change, so that an unchanged long queue needs no comparison."""
+
+    def __init__(self) -> None:
+        self._generations: dict[str, int] = {}
+        self.version = 0
+
+    def put(self, uid: str, generation: int) -> None:
+        """Adds a waiting job; one with the same generation changes nothing."""
+        if self._generations.get(uid) != generation:
+            self._generations[uid] = generation
+            self.version += 1
+
+    def add(self, value: str) -> None:
+        """Adds a job whatever its generation."""
+        self.put(value, 0)
+
+    def discard(self, value: str) -> None:
+        """Removes a job, if it waits."""
+        if self._generations.pop(value, None) is not None:
+            self.version += 1
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._generations
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._generations)
+
+    def __len__(self) -> int:
+        return len(self._generations)
+
 
 log = structlog.get_logger(__name__)
 
@@ -65,19 +97,19 @@ class JobState:
     refused: tuple[str, str] = ("", "")
     """The uid of a child, and what the API server said of pods of it that it refused."""
     impossible_since: float | None = None
-    told_at: float = -math.inf
+    explained_at: float = -math.inf
     """The time of its last explanation."""
     words_took: float = 0.0
     """Seconds that this explanation took."""
-    told_version: str = ""
+    explained_version: str = ""
     """The job's resourceVersion then, or that of the write of this explanation."""
-    told_status: bytes = b""
+    explained_status: bytes = b""
     """The digest of the status that this explanation makes."""
-    told_words: bytes = b""
+    explained_words: bytes = b""
     """The digest of what of this explanation does not depend on the job."""
-    told_of: object = None
+    explained_for: object = None
     """The inputs of this explanation: while they are the same, so is the message."""
-    retold_at: float = -math.inf
+    refreshed_at: float = -math.inf
     """The time of its last refreshed numbers."""
     retry_at: float = 0.0
     delay: float = 0.0
@@ -208,7 +240,7 @@ class ControllerState:
         """The next step of a job is due after some seconds, or at once if the part on which the last one failed changes."""
         memory = self.remember(job.uid)
         memory.retry_at, memory.failed_on = self.clock() + seconds, failed_on
-        memory.told_of = None
+        memory.explained_for = None
         self.due[job.uid] = memory.retry_at
         self.tally.failures[type(why).__name__ if isinstance(why, Exception) else "Stale"] += 1
         log.warning("step is tried again", job=f"{job.namespace}/{job.name}", seconds=round(seconds, 1), why=str(why))

@@ -30,14 +30,14 @@ def read_ranks(body: bytes, pod: PodState, job_uid: str, attempt: int) -> tuple[
         raise UnreadableReport("not JSON") from None
     if not isinstance(page, dict) or page.get("jobUid") != job_uid or page.get("attempt") != str(attempt):
         raise UnreadableReport("not of this attempt of the job")
-    told = tables(page, "ranks")[:MOST_RANKS]
-    seen = {each.rank: each for each in _ranks(told, pod)}
-    worlds = [int(number) for each in told if (number := _number(each, "world")) is not None]
+    entries = tables(page, "ranks")[:MOST_RANKS]
+    seen = {each.rank: each for each in _ranks(entries, pod)}
+    worlds = [int(number) for each in entries if (number := _number(each, "world")) is not None]
     return max(worlds, default=1), [seen[rank] for rank in sorted(seen)]
 
 
-def _ranks(told: list[Mapping[str, Any]], pod: PodState) -> Iterator[RankSeen]:
-    for each in sorted(told, key=lambda each: _number(each, "steps") or 0.0):
+def _ranks(entries: list[Mapping[str, Any]], pod: PodState) -> Iterator[RankSeen]:
+    for each in sorted(entries, key=lambda each: _number(each, "steps") or 0.0):
         rank = _number(each, "rank")
         if rank is not None:
             yield RankSeen(

@@ -12,10 +12,10 @@ import asyncio
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 import structlog
@@ -23,15 +23,7 @@ import structlog
 from gpujob.cluster.metrics.exposition import Report, UnreadableReport, read_report
 from gpujob.cluster.metrics.window import SHORTEST, Window
 from gpujob.cluster.queue.work_queue import ControllerState
-from gpujob.cluster.telemetry.fetching import (
-    AT_ONCE,
-    Refused,
-    Silent,
-    Unreached,
-    fetch,
-    pod_address,
-    reading_session,
-)
+from gpujob.cluster.telemetry.fetching import AT_ONCE, Refused, Silent, Unreached, fetch, pod_address, reading_session
 from gpujob.cluster.telemetry.ranks import read_ranks
 from gpujob.lifecycle import stalls
 from gpujob.status.attempts import probe_runs, progress
@@ -44,7 +36,7 @@ from gpujob.status.job.telemetry import Telemetry
 from gpujob.status.records.device_words import broken_under_program
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.values.names import label_value
-from gpujob.values.untrusted import tables
+from gpujob.values.untrusted import is_true
 from gpujob.values.vocabulary import ConditionType, Reason, State
 
 log = structlog.get_logger(__name__)
@@ -303,7 +295,9 @@ class Scraper:
         before = self._work.telemetry.get(job.uid, telemetry.SILENT)
         self._work.telemetry[job.uid] = seen
         trial = probe_runs.is_trial(job.status)
-        stalled = (seen.measured is not None and stalls.is_near(job, seen.measured)) or _is_stalled(job.status)
+        # A job that stands still: each reading may end that.
+        stands = is_true(job.status, ConditionType.STALLED)
+        stalled = (seen.measured is not None and stalls.is_near(job, seen.measured)) or stands
         faulty = [] if before.measured is None else before.measured.faults
         broke = seen.measured is not None and bool(seen.measured.faults) and seen.measured.faults != faulty
         turned = (
@@ -330,12 +324,6 @@ def _all_faults(memory: _Memory) -> tuple[FaultSeen, ...]:
     return tuple(each for name in sorted(memory.faults) for each in memory.faults[name])
 
 
-def _is_stalled(status: Mapping[str, Any]) -> bool:
-    """Whether the status says that the job stands still: each reading may end that."""
-    held = (c for c in tables(status, "conditions") if c.get("type") == ConditionType.STALLED)
-    return any(c.get("status") == "True" for c in held)
-
-
 def _phase_left(report: Report) -> float:
     """Seconds for which the clock stands after this report; without end in a phase of which an earlier reporter gives no bound."""
     return (math.inf if report.phase_left is None else report.phase_left) if report.in_phase else 0.0
@@ -347,5 +335,5 @@ def _last_step(memory: _Memory, report: Report, now: float) -> float | None:
     if memory.steps is not None and steps is not None and steps != memory.steps:
         memory.stepped_at = now
     memory.steps = memory.steps if steps is None else steps
-    told = None if report.last_step_at is None else min(report.last_step_at, now)
-    return told if memory.stepped_at is None else memory.stepped_at
+    reported = None if report.last_step_at is None else min(report.last_step_at, now)
+    return reported if memory.stepped_at is None else memory.stepped_at

@@ -1,5 +1,4 @@
 """Writes to the API server: children, statuses, pools, events.
 
-Reading order: `writes` with `taken_names` (whose an object of a child's name is), `child_errors` (what a refusal means),
-`outdated_crds`.
+Reading order: `writes`, `child_errors` (what a refusal means, and whose an object of a child's name is), `outdated_crds`.
 """

@@ -26,24 +26,15 @@ from gpujob.cluster.cache.watched_kinds import (
     SERVICES,
     PoolRecord,
 )
-from gpujob.cluster.client.api_errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    Invalid,
-    NotFound,
-    OutcomeUnknown,
-)
+from gpujob.cluster.client.api_errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound, OutcomeUnknown
 from gpujob.cluster.client.client import APPLY_PATCH, ApiClient
 from gpujob.cluster.client.paths import Resource
-from gpujob.cluster.writer.child_errors import refusal
-from gpujob.cluster.writer.taken_names import is_made_for
+from gpujob.cluster.writer.child_errors import is_made_for, refusal
 from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.pools.pool import Pool
 from gpujob.status.attempts.ownership import is_child
-from gpujob.status.job.events import event_of
-from gpujob.status.job.log_line import transition
-from gpujob.status.pools import EVENT_NAMESPACE, contradiction
+from gpujob.status.job.events import EVENT_NAMESPACE, event_of, transition
+from gpujob.status.pools import contradiction
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.status.records.read_objects import read_child, read_pod_record
 from gpujob.status.records.refused_pods import FAILED_CREATE, refusal_of, unready_of
@@ -130,12 +121,7 @@ class Writer:
 
     async def apply_profile(self, body: Mapping[str, Any]) -> None:
         """Writes the measurements of its jobs into a GPUJobProfile; one write creates or changes it."""
-        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
-        self._check()
-        manager = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        self._note(
-            PROFILES, await self._client.patch(PROFILES.path(namespace, name), dict(body), APPLY_PATCH, params=manager)
-        )
+        self._note(PROFILES, await self._apply(PROFILES, body))
 
     async def find_runner(self, namespace: str, name: str) -> Any:
         """A runner's ConfigMap in the API server, of any version; None if it is gone."""
@@ -147,12 +133,7 @@ class Writer:
 
     async def delete_runner(self, namespace: str, name: str, uid: str) -> None:
         """Deletes the runner's ConfigMap of a namespace without children that need it."""
-        self._check()
-        try:
-            answer = await self._client.delete(CONFIG_MAPS.path(namespace, name), uid=uid)
-        except (NotFound, Conflict):
-            answer = None
-        self._cache.note_deleted("configmaps", namespace, name, uid, answer)
+        await self._delete(CONFIG_MAPS, namespace, name, uid)
 
     async def delete_earlier_runner(self, namespace: str, name: str, uid: str) -> None:
         """Deletes the runner's ConfigMap of an earlier version, which is not in the cache."""
@@ -170,11 +151,9 @@ class Writer:
 
     async def write_spending(self, namespace: str, data: Mapping[str, str]) -> None:
         """Makes the ConfigMap of monthly budgets hold this."""
-        self._check()
         metadata = {"name": SPENDING, "namespace": namespace, "labels": {Label.MANAGED_BY: FIELD_MANAGER}}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
-        manager = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        await self._client.patch(CONFIG_MAPS.path(namespace, SPENDING), body, APPLY_PATCH, params=manager)
+        await self._apply(CONFIG_MAPS, body)
 
     async def has_job(self, namespace: str, name: str, uid: str) -> bool:
         """Whether the API server itself has a GPUJob of this name and uid."""
@@ -187,12 +166,7 @@ class Writer:
 
     async def delete_orphan(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """Deletes a child Job with its pods, or a Service, that has no owner; what is gone already is fine."""
-        self._check()
-        try:
-            answer = await self._client.delete(resource.path(namespace, name), uid=uid)
-        except (NotFound, Conflict):
-            answer = None
-        self._cache.note_deleted(resource.plural, namespace, name, uid, answer)
+        await self._delete(resource, namespace, name, uid)
 
     async def delete_orphaned_template(self, namespace: str, name: str, job_uid: str) -> None:
         """Deletes the ResourceClaimTemplate of an attempt, if it has one and nothing owns that."""
@@ -237,31 +211,15 @@ class Writer:
 
         `pods_first`: the pods are deleted before the Job, also if a finalizer keeps the Job.
         """
-        self._check()
-        path, policy = JOBS.path(child.namespace, child.name), "Foreground" if pods_first else "Background"
-        try:
-            answer = await self._client.delete(path, uid=child.uid, propagation=policy)
-        except (NotFound, Conflict):
-            answer = None
-        self._cache.note_deleted("jobs", child.namespace, child.name, child.uid, answer)
+        await self._delete(JOBS, child.namespace, child.name, child.uid, "Foreground" if pods_first else "Background")
 
     async def delete_service(self, child: ChildRecord, uid: str) -> None:
         """Deletes the Service of a child Job before the Job; a deleted one is fine."""
-        self._check()
-        try:
-            answer = await self._client.delete(SERVICES.path(child.namespace, child.name), uid=uid)
-        except (NotFound, Conflict):
-            answer = None
-        self._cache.note_deleted("services", child.namespace, child.name, uid, answer)
+        await self._delete(SERVICES, child.namespace, child.name, uid)
 
     async def delete_job(self, job: JobRecord) -> None:
         """Deletes a GPUJob; one that is gone or is another one by now is fine."""
-        self._check()
-        try:
-            answer = await self._client.delete(GPUJOBS.path(job.namespace, job.name), uid=job.uid)
-        except (NotFound, Conflict):
-            answer = None
-        self._cache.note_deleted("gpujobs", job.namespace, job.name, job.uid, answer)
+        await self._delete(GPUJOBS, job.namespace, job.name, job.uid)
 
     async def write_status(self, job: JobRecord, changes: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
         """Whether the status was written; False if the job is gone or newer than its view."""
@@ -303,12 +261,25 @@ class Writer:
 
     async def delete_pool(self, name: str, uid: str) -> None:
         """Deletes a discovered GPUPool whose devices are gone."""
+        await self._delete(GPUPOOLS, None, name, uid)
+
+    async def _apply(self, resource: Resource, body: Mapping[str, Any]) -> Any:
+        """An object after its fields were applied, whoever wrote them before."""
+        self._check()
+        path = resource.path(body["metadata"]["namespace"], body["metadata"]["name"])
+        manager = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return await self._client.patch(path, dict(body), APPLY_PATCH, params=manager)
+
+    async def _delete(
+        self, resource: Resource, namespace: str | None, name: str, uid: str, propagation: str = "Background"
+    ) -> None:
+        """Deletes an object of this uid; that it is gone, or is another one by now, is fine."""
         self._check()
         try:
-            answer = await self._client.delete(GPUPOOLS.path(None, name), uid=uid)
+            answer = await self._client.delete(resource.path(namespace, name), uid=uid, propagation=propagation)
         except (NotFound, Conflict):
             answer = None
-        self._cache.note_deleted("gpupools", None, name, uid, answer)
+        self._cache.note_deleted(resource.plural, namespace, name, uid, answer)
 
     async def _record_event(self, job: JobRecord, status: Mapping[str, Any]) -> None:
         """Records the event of a written status; a lost event is no error."""

@@ -133,8 +133,8 @@ def _read(admin: AdminPool, demanded: Labels, resource: str, origin: Origin, cat
     """The origin that a node with these labels and as many devices would have."""
     reader = nvidia if vendor_of(resource) is Vendor.NVIDIA else amd
     gpus = (admin.provision and admin.provision.gpus_per_node) or 0
-    told = Node("", "", demanded, devices={resource: gpus}, capacity={resource: gpus})
-    facts: DeviceFacts = reader.read(told, resource, origin.instance_type, catalog)
+    node = Node("", "", demanded, devices={resource: gpus}, capacity={resource: gpus})
+    facts: DeviceFacts = reader.read(node, resource, origin.instance_type, catalog)
     return facts
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpujob.catalog.entities import Accelerator
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup
-from gpujob.fleet.gpupools.fabric import Fabric
+from gpujob.fleet.gpupools.selection import Fabric
 from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Resources
 from gpujob.fleet.labels import maintenance
 from gpujob.fleet.labels.facts import declared

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from gpujob.fleet.assembly.usage import PodReservation, Usage
-from gpujob.fleet.kubernetes.objects import Pod
+from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Pod
+from gpujob.fleet.kubernetes.priority_classes import Priorities, class_of
+from gpujob.fleet.policy.quota_scopes import PodTraits
+from gpujob.fleet.policy.resource_quota import Quotas, counted_as, quotas_after, taken_by_pods
 
 Key = tuple[str, str]
 ReservationKey = tuple[str, int, str, int]
@@ -99,3 +102,21 @@ class PodReservations:
             for pool, reservations in self._awaited[job].items():
                 total[pool] += sorted(reservations, key=attrgetter("key"))
         return total
+
+
+def quotas_reserved(
+    quotas: Quotas, reservations: Iterable[PodReservation], pods: Iterable[Pod], priorities: Priorities
+) -> Quotas:
+    """The quotas after each reservation, except those whose pod, bound or not, a quota counts already."""
+    # Labels are untrusted: a pod in the namespace of another quota does not use up a reservation.
+    there = Counter((pod.namespace, pod.job_uid, pod.attempt) for pod in pods)
+    for reservation in reservations:
+        if there[reservation.namespace, reservation.job_uid, reservation.attempt] > 0:
+            there[reservation.namespace, reservation.job_uid, reservation.attempt] -= 1
+        else:
+            counted, others = (counted_as(reservation.resource),), dict(reservation.others)
+            needs = taken_by_pods(counted, reservation.gpus, reservation.needs, 1, others=others)
+            needs |= dict(reservation.objects)
+            traits = PodTraits(class_of(reservation.priority_class, priorities), reservation.resource == HOST_DEVICES)
+            quotas = quotas_after(quotas, reservation.namespace, needs, traits)
+    return quotas

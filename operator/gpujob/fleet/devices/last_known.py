@@ -63,8 +63,8 @@ def _is_lost(group: DeviceGroup, before: DeviceGroup | None) -> bool:
     if says.unnamed:
         return True
     gone = says.reported is None and says.driver is None and says.problem is None
-    told = said.reported is not None or said.driver is not None
-    return gone and told and says.name == said.name
+    known = said.reported is not None or said.driver is not None
+    return gone and known and says.name == said.name
 
 
 def _restored(group: DeviceGroup, before: DeviceGroup) -> DeviceGroup:

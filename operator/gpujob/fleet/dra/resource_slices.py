@@ -188,8 +188,8 @@ def _unread(spec: Table, read: int) -> str:
     if several := _nodes_said(spec) or next(
         filter(None, map(_nodes_said, map(_body, tables(spec, "devices")[:MOST]))), ""
     ):
-        told = f"{missed} of its {there} devices are for several nodes ({several}), which is not read; nothing is placed on them"
-        return told if spec["driver"] in GPU_DRIVERS else ""
+        sentence = f"{missed} of its {there} devices are for several nodes ({several}), which is not read; nothing is placed on them"
+        return sentence if spec["driver"] in GPU_DRIVERS else ""
     return f"{missed} of its {there} devices have no name or no node, or are beyond the first {MOST}"
 
 

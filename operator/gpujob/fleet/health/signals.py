@@ -212,24 +212,10 @@ _ENDING: Final = tuple(row for row in _OF_NODE if row.key.startswith("*"))
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
-_OF_DEVICES: Final = frozenset(
-    {
-        "gpu",
-        "gpus",
-        "xid",
-        "sxid",
-        "nvlink",
-        "nvswitch",
-        "dcgm",
-        "accelerator",
-        "accelerated",
-        "amdgpu",
-        "nvidia",
-        "xgmi",
-        "rocm",
-        "infiniband",
-    }
-)
+_OF_DEVICES: Final = frozenset({
+    "gpu", "gpus", "xid", "sxid", "nvlink", "nvswitch", "dcgm", "accelerator", "accelerated", "amdgpu",
+    "nvidia", "xgmi", "rocm", "infiniband",
+})  # fmt: skip
 _RUN_TOGETHER: Final = ("nvlink", "nvswitch", "amdgpu", "nvidia", "rocm", "infiniband")
 """Device words with capitals inside, which would split (NVLinkReady)."""
 

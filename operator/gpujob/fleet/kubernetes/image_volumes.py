@@ -31,7 +31,7 @@ class ImageMounts:
     """The state of a node: `able` None if unknown, and the reported version that decides."""
 
     able: bool | None = None
-    told: str = "it reports no container runtime"
+    why: str = "it reports no container runtime"
 
 
 UNTOLD: Final = ImageMounts()

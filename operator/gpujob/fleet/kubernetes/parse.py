@@ -27,11 +27,20 @@ from gpujob.fleet.kubernetes.objects import (
     vendor_of,
 )
 from gpujob.fleet.kubernetes.pod_requests import effective_requests
-from gpujob.fleet.kubernetes.provider_id import provider_of
 from gpujob.fleet.kubernetes.quantities import read_devices, read_node_resources, read_others
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
 from gpujob.values.untrusted import one_line, table, tables, whole_number
 from gpujob.values.vocabulary import Annotation, Label
+
+_ORACLE: Final = "ocid1."
+"""The prefix of Oracle's ids, which have no scheme."""
+
+
+def provider_of(provider_id: str) -> str:
+    """The scheme of a node's provider id (aws of aws:///us-east-1a/i-0), empty if it has none."""
+    scheme, found, _ = provider_id.partition("://")
+    return scheme[:32] if found else "oci" if provider_id.startswith(_ORACLE) else ""
+
 
 USUAL_PODS: Final = 110
 """The default limit of a kubelet for its node."""

@@ -53,29 +53,29 @@ def away(node: Node, vendor: Vendor, tolerated: Tolerated = ()) -> Finding | Non
     hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule" and is_passing(taint, tolerated))
     for taint in hard:
         return Finding(Reason.NOT_READY, "node {} has taint {}", (node.name, taint))
-    told = next((what for _, what in _signals(node, vendor, Effect.WAIT)), None) or of_machines(node, vendor)
-    return Finding(Reason.NOT_READY, "node {}: {}", (node.name, told)) if told else None
+    why = next((what for _, what in _signals(node, vendor, Effect.WAIT)), None) or of_machines(node, vendor)
+    return Finding(Reason.NOT_READY, "node {}: {}", (node.name, why)) if why else None
 
 
 def suspected(node: Node, vendor: Vendor) -> Finding | None:
     """Why a node ranks last although nothing keeps pods away; None without a signal."""
     soft = (str(taint) for taint in node.taints if taint.effect == "PreferNoSchedule" and _is_of_health(taint))
     what = next(soft, None)
-    told = f"taint {what}" if what else next((what for _, what in _signals(node, vendor, Effect.LAST)), node.suspicion)
-    if not told:
+    why = f"taint {what}" if what else next((what for _, what in _signals(node, vendor, Effect.LAST)), node.suspicion)
+    if not why:
         return None
-    return Finding(Reason.NODE_DOUBTED, "node {}: {}; pods may fail or be slow there", (node.name, told))
+    return Finding(Reason.NODE_DOUBTED, "node {}: {}; pods may fail or be slow there", (node.name, why))
 
 
 def planned(node: Node, vendor: Vendor) -> Finding | None:
     """The announced maintenance of a node that stays schedulable; None without a signal."""
-    told = next((what for _, what in _signals(node, vendor, Effect.PLANNED)), None)
-    if told is None:
+    why = next((what for _, what in _signals(node, vendor, Effect.PLANNED)), None)
+    if why is None:
         return None
     sentence = "node {}: maintenance is planned{} ({})"
     begins = planned_at(node.labels)
     when = "" if begins is None else f" for {datetime.fromtimestamp(begins, UTC):%Y-%m-%d %H:%M} UTC"
-    return Finding(Reason.MAINTENANCE_PLANNED, sentence, (node.name, when, told))
+    return Finding(Reason.MAINTENANCE_PLANNED, sentence, (node.name, when, why))
 
 
 def planned_at(labels: Labels) -> int | None:

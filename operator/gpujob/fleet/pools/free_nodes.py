@@ -62,8 +62,8 @@ class Stock:
         self.least_disk_of_all = min((disk for disk in disks if disk is not None), default=UNLIMITED)
         self.selected = not any(node.unlabelled for _, node in opened)
         """Whether each of them has the labels that the RuntimeClass of the pool's pods requires."""
-        told = {node.handlers for _, node in opened if node.handlers is not None}
-        self.handlers = frozenset.intersection(*told) if told else None
+        known = {node.handlers for _, node in opened if node.handlers is not None}
+        self.handlers = frozenset.intersection(*known) if known else None
         """The handlers that all nodes that report handlers have in common; None if none reports any."""
         ready = sorted(((_sort_key(node, index), node) for index, node in opened if node.unready is None), key=_by_key)
         self._keys, self._nodes = [key for key, _ in ready], [node for _, node in ready]

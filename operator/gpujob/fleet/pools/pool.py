@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gpujob.catalog.entities import Accelerator
 from gpujob.fleet.dra.claim_request import DeviceRequest
-from gpujob.fleet.gpupools.fabric import Fabric
+from gpujob.fleet.gpupools.selection import Fabric
 from gpujob.fleet.kubernetes.objects import Resources, Selector, Taint
 from gpujob.fleet.kubernetes.runtime_classes import NOTHING, Handler, lacks
 from gpujob.fleet.kubernetes.taints import TOLERATED_KEYS

@@ -17,7 +17,7 @@ from gpujob.catalog.files.extending import Extending, extends
 from gpujob.catalog.images.from_spec import runtime_of
 from gpujob.catalog.images.runtime import Runtime
 from gpujob.catalog.images.unreadable import held_runtimes, sentences
-from gpujob.fleet.assembly.quotas_reserved import quotas_reserved
+from gpujob.fleet.assembly.reservations import quotas_reserved
 from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.dra import resource_slices
 from gpujob.fleet.dra.inventory import read_inventory
@@ -44,23 +44,13 @@ if TYPE_CHECKING:
     from gpujob.api.kinds.gpupool import GPUPool
 
 GROUPS: Final[Mapping[str, str]] = {
-    "Node": "",
-    "Pod": "",
-    "Namespace": "",
-    "ResourceQuota": "",
-    "LimitRange": "",
-    "PersistentVolumeClaim": "",
-    "PersistentVolume": "",
+    **dict.fromkeys(("Node", "Pod", "Namespace", "ResourceQuota", "LimitRange"), ""),
+    **dict.fromkeys(("PersistentVolumeClaim", "PersistentVolume"), ""),
     "StorageClass": "storage.k8s.io",
     "RuntimeClass": "node.k8s.io",
     "PriorityClass": "scheduling.k8s.io",
-    "ResourceSlice": "resource.k8s.io",
-    "ResourceClaim": "resource.k8s.io",
-    "DeviceClass": "resource.k8s.io",
-    "DeviceTaintRule": "resource.k8s.io",
-    "GPUPool": GROUP,
-    "GPURuntime": GROUP,
-    "GPUJobProfile": GROUP,
+    **dict.fromkeys(("ResourceSlice", "ResourceClaim", "DeviceClass", "DeviceTaintRule"), "resource.k8s.io"),
+    **dict.fromkeys(("GPUPool", "GPURuntime", "GPUJobProfile"), GROUP),
 }
 """Kinds that a cluster description can hold, with their API group; others are skipped."""
 

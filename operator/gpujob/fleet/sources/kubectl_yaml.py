@@ -28,17 +28,17 @@ ALIASED: Final = 1_000_000
 _JSON_START: Final = re.compile(r"\s*[\[{]\s*[\"\]}{]")
 
 
-def read_documents(text: str, told: list[str] | None = None) -> list[Any]:
+def read_documents(text: str, notes: list[str] | None = None) -> list[Any]:
     """The documents of a YAML or JSON text (several documents, JSON lines); BadClusterFile with the position of an error.
 
-    Without `told` the text is a manifest. For a cluster description, a sentence for each duplicate key is added to `told`.
+    Without `notes` the text is a manifest. For a cluster description, a sentence for each duplicate key is added to `notes`.
     """
     repeated: list[str] = []
-    documents = _documents(text, repeated, _Manifest if told is None else _Description)
-    if repeated and told is None:
+    documents = _documents(text, repeated, _Manifest if notes is None else _Description)
+    if repeated and notes is None:
         raise BadClusterFile("\n".join(f"{sentence}; remove one" for sentence in repeated))
-    if told is not None:
-        told += [f"{sentence}; the last one counts" for sentence in repeated]
+    if notes is not None:
+        notes += [f"{sentence}; the last one counts" for sentence in repeated]
     return documents
 
 

@@ -41,11 +41,11 @@ def doubts_of(vendor: Vendor, nodes: Iterable[Node]) -> tuple[Finding, ...]:
             found.setdefault(reason, []).append(
                 (node.name, sentence, node.kernel if reason is Reason.KERNEL_OLD else node.system)
             )
-    return tuple(_finding(reason, told) for reason, told in found.items())
+    return tuple(_finding(reason, entries) for reason, entries in found.items())
 
 
-def _finding(reason: Reason, told: list[tuple[str, str, str]]) -> Finding:
-    (name, sentence, has), *rest = sorted(told)
+def _finding(reason: Reason, entries: list[tuple[str, str, str]]) -> Finding:
+    (name, sentence, has), *rest = sorted(entries)
     more = f" (and {len(rest)} more node{'s' if len(rest) > 1 else ''} likewise)" if rest else ""
     return Finding(reason, sentence, (f"{name}{more}", one_line(has)))
 

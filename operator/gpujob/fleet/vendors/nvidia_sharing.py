@@ -66,7 +66,7 @@ def with_sharing(
     prefix = label_prefix(resource, labels)
     replicas = whole_number(labels.get(f"{prefix}.replicas"))
     clients = whole_number(labels.get("cloud.google.com/gke-max-shared-clients-per-gpu"))
-    told = (
+    sharing = (
         split > 1
         or (bool(node.split_as) and resource == PLAIN and offered > 0)
         or resource.endswith(SHARED_SUFFIX)
@@ -81,14 +81,14 @@ def with_sharing(
         physical = by_label or whole_number(labels.get(f"{prefix}.count"))
     else:
         machine = devices_of_machine(labels, instance_type, catalog)
-        if not told and unshared and by_label and machine and machine < offered <= min(by_label, MOST_CARDS):
+        if not sharing and unshared and by_label and machine and machine < offered <= min(by_label, MOST_CARDS):
             sentence = "labels count {} devices of which none is shared, {} says {}: the former counts"
             source = f"instance type {one_line(instance_type[:63])}" if instance_type else "the cloud's label"
             return portion, (Finding(Reason.LABELS_CONTRADICT, sentence, (by_label, source, machine)),), None
         # The smaller of two figures: more devices than the machine has are not whole ones, whatever a stale label counts.
         physical = min(filter(None, (by_label, machine)), default=None)
     each = -(-offered // physical) if physical else None
-    if told:
+    if sharing:
         # Too few replicas would count memory that another pod has.
         known = [number for number in (replicas, clients, split, each) if number and number > 1]
         return replace(portion, kind=DeviceKind.SHARED, replicas=max(known, default=None)), (), None

@@ -265,11 +265,7 @@ CAUSES: Final = (
         "as the pod's `status.reason` says (below), else `Evicted`",
         _disrupted_by_kubelet,
     ),
-    Cause(
-        "pod condition `DisruptionTarget`: EvictionByEvictionAPI, any other",
-        "`Evicted`",
-        _disrupted_otherwise,
-    ),
+    Cause("pod condition `DisruptionTarget`: EvictionByEvictionAPI, any other", "`Evicted`", _disrupted_otherwise),
     Cause(
         "pod `status.reason`: Evicted, unless a limit of the pod itself was exceeded (`emptyDir`, ephemeral storage)",
         "`Evicted`",

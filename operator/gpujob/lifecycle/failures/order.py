@@ -15,8 +15,7 @@ from enum import Enum
 from typing import Final
 
 from gpujob.status.attempts.waits import read_time
-from gpujob.status.observe.child import EXITED, fails_by_exit
-from gpujob.status.observe.memory import OUT_OF_MEMORY
+from gpujob.status.observe.child import EXITED, OUT_OF_MEMORY, fails_by_exit
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import KILLED
 

@@ -15,8 +15,8 @@ from gpujob.lifecycle.stalls import StallAction
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.lifecycle.steps.outliving import is_outlived
 from gpujob.lifecycle.steps.reporting import report
-from gpujob.status.records.objects import ChildRecord, JobRecord
-from gpujob.values.untrusted import tables
+from gpujob.status.records.objects import ChildRecord
+from gpujob.values.untrusted import condition
 from gpujob.values.vocabulary import ConditionType, Reason
 
 
@@ -51,22 +51,17 @@ def _has_to_go(evaluation: Evaluation, child: ChildRecord) -> bool:
     job, pods = evaluation.job, evaluation.pods
     if child.ended or child.leaving:
         return False
-    if job.spec.get("activeDeadlineSeconds") is not None and _failed_with(job, Reason.DEADLINE_EXCEEDED):
+    failed = condition(job.status, ConditionType.FAILED).get("reason")
+    if job.spec.get("activeDeadlineSeconds") is not None and failed == Reason.DEADLINE_EXCEEDED:
         return True
     if is_outlived(child, pods):
         return True
     if not has_failed(job, child.attempt):
         return False
-    if stalls.action_of(job) is not StallAction.TELL and _failed_with(job, Reason.STALLED):
+    if stalls.action_of(job) is not StallAction.TELL and failed == Reason.STALLED:
         return True
     stuck = start_failure(pods, 0.0) is not None and not any(pod.started for pod in pods)
     return stuck or bool(lost_with_node(pods, evaluation.view.nodes_ready))
-
-
-def _failed_with(job: JobRecord, reason: Reason) -> bool:
-    """Whether the status says that the job failed for this reason."""
-    failed = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.FAILED)
-    return any(c.get("reason") == reason for c in failed)
 
 
 def _is_forged_end(evaluation: Evaluation, child: ChildRecord) -> bool:

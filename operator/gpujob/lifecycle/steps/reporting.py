@@ -20,7 +20,7 @@ from gpujob.status.attempts import progress
 from gpujob.status.job import job_status, telemetry
 from gpujob.status.observe.child import Observation, held_in_vain, waits_for_devices
 from gpujob.status.records.objects import ChildRecord
-from gpujob.values.untrusted import table, tables
+from gpujob.values.untrusted import condition, table
 from gpujob.values.vocabulary import ConditionType, Reason, State
 
 
@@ -50,9 +50,9 @@ def report(
 
 def _has_words(evaluation: Evaluation, seen: Observation) -> bool:
     """Whether the words of events are known that the stored sentence lacks: a sentence alone is no reason to write."""
-    held = (c for c in tables(evaluation.job.status, "conditions") if c.get("type") == ConditionType.RUNNING)
+    held = str(condition(evaluation.job.status, ConditionType.RUNNING).get("message", ""))
     words = evaluation.view.refused.removesuffix(".")
-    return bool(words) and words in seen.message and not any(words in str(c.get("message")) for c in held)
+    return bool(words) and words in seen.message and words not in held
 
 
 def _is_reported_later(evaluation: Evaluation, child: ChildRecord, seen: Observation) -> bool:

@@ -17,7 +17,7 @@ from gpujob.status.job import conditions
 from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord
-from gpujob.values.untrusted import tables
+from gpujob.values.untrusted import is_true, tables
 from gpujob.values.vocabulary import ConditionType, Reason, State
 
 
@@ -59,9 +59,7 @@ def _update(evaluation: Evaluation, status: Mapping[str, Any], found: Stall | No
     if found is not None:
         message = f"{found.message}; the job runs on, spec.stall.action: Restart or Fail would end the attempt"
         return ConditionUpdate(ConditionType.STALLED, True, Reason.STALLED, message)
-    held = any(
-        c.get("type") == ConditionType.STALLED and c.get("status") == "True" for c in tables(status, "conditions")
-    )
+    held = is_true(status, ConditionType.STALLED)
     telemetry, now = evaluation.view.telemetry, evaluation.now.server
     works = stalls.is_fresh(telemetry.measured, now) and stalls.stall_of(evaluation.job, telemetry, now) is None
     return (

@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpujob.lifecycle import endings
-from gpujob.lifecycle.actions import (
-    Action,
-    CreateService,
-    DeleteChild,
-    EndProbe,
-    GiveBack,
-    Nothing,
-    WriteStatus,
-)
+from gpujob.lifecycle.actions import Action, CreateService, DeleteChild, EndProbe, GiveBack, Nothing, WriteStatus
 from gpujob.lifecycle.attempts import gone, is_retired
 from gpujob.lifecycle.steps import ends, failing, stalling, waiting
 from gpujob.lifecycle.steps.evaluation import Evaluation

@@ -13,10 +13,9 @@ from gpujob.fleet.kubernetes.runtime_classes import lacks
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.reserve import as_if_first
-from gpujob.placement.capacity.busy_nodes import why_busy
+from gpujob.placement.capacity.busy_nodes import has_nothing_else, queued_behind, why_busy
 from gpujob.placement.capacity.node_filters import asked_of, disk_needed, largest_image, rejections
 from gpujob.placement.capacity.pod_resources import node_needs, smallest
-from gpujob.placement.capacity.queue_position import has_nothing_else, queued_behind
 from gpujob.placement.capacity.shortage import why_never, why_never_some
 from gpujob.placement.capacity.topology import domain_of, has_links, in_one_place, largest_place
 from gpujob.placement.request.demand import Demand

@@ -97,7 +97,7 @@ def _without_image_mounts(nodes: Sequence[PoolNode], refused: Sequence[bool]) ->
             if len(unable) == every
             else f"{len(unable)} of {every} nodes"
         )
-        numbers = (some, unable[0].name, unable[0].image_mounts.told)
+        numbers = (some, unable[0].name, unable[0].image_mounts.why)
         yield Finding(Reason.IMAGE_VOLUME_UNSUPPORTED, sentence, numbers)
 
 

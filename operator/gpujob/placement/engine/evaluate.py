@@ -280,7 +280,7 @@ def _doubts_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding
     if unknown is not None:
         sentence = "whether {} can mount an image as a volume is not known: {}"
         name = f"node {unknown.name}" if unknown.name else "a node to be added"
-        yield Finding(Reason.IMAGE_VOLUME_UNCHECKED, sentence, (name, unknown.image_mounts.told))
+        yield Finding(Reason.IMAGE_VOLUME_UNCHECKED, sentence, (name, unknown.image_mounts.why))
     yield from _beyond_ids(demand)
     if demand.as_root:
         yield Finding(Reason.RUNS_AS_ROOT, 'runs as root, which the "restricted" Pod Security level refuses')

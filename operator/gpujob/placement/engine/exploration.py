@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.decide import decide
-from gpujob.placement.request.probe_target import ProbeTarget
+from gpujob.placement.request.demand import Demand, ProbeTarget
+from gpujob.placement.scoring.candidate import Candidate
 from gpujob.values.finding import Dollars, counted
 from gpujob.values.vocabulary import Outcome
-
-if TYPE_CHECKING:
-    from gpujob.placement.request.demand import Demand
-    from gpujob.placement.scoring.candidate import Candidate
 
 SLOWER: Final = 2
 """Divisor for the catalog speed of an unmeasured device: the largest error among the catalog's own rows (catalog.throughput)."""

@@ -67,8 +67,8 @@ class Suitability:
         found = self._missing.get(feature.name)
         if found is None:
             facts = [image.facts for image in self._images if image.facts is not None]
-            told = ((each.name, filters.missing_in_image(feature, self._equipment, each)) for each in facts)
-            found = self._missing[feature.name] = {name: finding for name, finding in told if finding is not None}
+            verdicts = ((each.name, filters.missing_in_image(feature, self._equipment, each)) for each in facts)
+            found = self._missing[feature.name] = {name: finding for name, finding in verdicts if finding is not None}
         return found
 
     def missing_on_device(self, feature: Feature) -> Finding | None:

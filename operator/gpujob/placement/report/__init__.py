@@ -1,5 +1,5 @@
 """The decision as text and JSON, and why a pool was not chosen.
 
 Reading order: `summary` (the sentences) with `behind` (the figure that decided) and `passed_over` (pools that a warning puts last),
-`offers` (pools in gangs), `decision_json`, `notes`, `why_not` (one pool against the chosen one).
+`decision_json`, `notes`, `why_not` (one pool against the chosen one).
 """

@@ -157,7 +157,7 @@ def _parts(components: Components) -> dict[str, int]:
 def _worth(candidate: Candidate) -> dict[str, Any]:
     """The speed of the job and of one GPU in H100s, its source, and the price of an hour of the reference's work."""
     speed = candidate.speed
-    told = speed and {
+    figures = speed and {
         "comparedWith": REFERENCE,
         "perGPU": speed_text(speed.millionths),
         "job": speed_text(candidate.speed_of_job or 0),
@@ -170,7 +170,7 @@ def _worth(candidate: Candidate) -> dict[str, Any]:
     return {
         # Without the share of a host that is started for the job.
         "marginalPricePerHour": _price(price.per_gpu_hour * candidate.gang.gpus if price else None),
-        "speed": told,
+        "speed": figures,
         "pricePerWork": _price(candidate.price_of_work),
     }
 

@@ -33,15 +33,15 @@ def passed_over(best: Sequence[Candidate], chosen: Candidate, objective: Objecti
 
 def clauses(candidates: Sequence[Candidate], chosen: Candidate, objective: Objective) -> str:
     """The clauses about pools that are passed over, of each kind one."""
-    told = ""
+    sentence = ""
     for why in (FAULTY, OF_MODEL, PLANNED):
         found = [candidate for candidate in candidates if warnings_against(candidate, chosen) is why]
         if found:
             others = f" and {counted(len(found) - 1, 'more pool')} have" if len(found) > 1 else " has"
             of = "sixth of the speed" if objective is Objective.SPEED else "fifth of the price"
             counts = f", which counts as a {of}" if why is PLANNED else ""
-            told += f"; {found[0].pool.name}{others} room too, but {warning_against(found[0], chosen)}{counts}"
-    return told
+            sentence += f"; {found[0].pool.name}{others} room too, but {warning_against(found[0], chosen)}{counts}"
+    return sentence
 
 
 def warnings_against(candidate: Candidate, chosen: Candidate) -> tuple[Reason, ...]:

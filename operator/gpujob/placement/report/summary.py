@@ -19,15 +19,7 @@ from gpujob.placement.report.passed_over import (
     warnings_against,
 )
 from gpujob.placement.scoring.candidate import Candidate, Decision, best_per_pool
-from gpujob.placement.scoring.score import (
-    aim_of,
-    is_tied,
-    objective_used,
-    rank_of,
-    telling,
-    without_speed,
-    worth,
-)
+from gpujob.placement.scoring.score import aim_of, is_tied, objective_used, rank_of, telling, without_speed, worth
 from gpujob.placement.scoring.waiting import state_of, waits_for_others
 from gpujob.values.finding import Dollars, Finding, counted, listed
 from gpujob.values.untrusted import one_line

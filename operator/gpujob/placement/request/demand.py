@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from gpujob.catalog.devices.throughput import TRAINING, Work, work_of
 from gpujob.fleet.kubernetes.namespaces import IdRanges
@@ -12,10 +12,10 @@ from gpujob.fleet.kubernetes.persistent_volumes import Tie
 from gpujob.fleet.policy.limit_range import Limits
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.request.excluded_node import ExcludedNode
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import ModelDemand
 from gpujob.placement.request.profile_measurements import Learned
+from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import (
     Backend,
     CapacityType,
@@ -23,11 +23,37 @@ from gpujob.values.vocabulary import (
     Method,
     Objective,
     Precision,
+    Reason,
     Vendor,
 )
 
-if TYPE_CHECKING:  # late import: the models would be half of the start time of commands that read no job
-    from gpujob.placement.request.probe_target import ProbeTarget
+
+class ExcludedNode(NamedTuple):
+    """A node, until when (RFC 3339) it is left out, the attempt that failed there, and why that failed."""
+
+    node: str
+    until: str
+    attempt: int
+    why: str
+
+    @property
+    def finding(self) -> Finding:
+        """Why the node does not take the job now."""
+        sentence = "node {} is left out until {}, since attempt {} failed there ({})"
+        return Finding(Reason.NODE_EXCLUDED, sentence, (self.node, self.until, self.attempt, self.why))
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTarget:
+    """The pool and the gang that come first, and the sentence with the reason."""
+
+    pool: str
+    shape: str
+    why: str
+    probe: bool = False
+    then: str = ""
+    """The next step, as a clause."""
+
 
 DEFAULT_FRAMEWORK = "pytorch"
 DEFAULT_DEVICES = (DeviceKind.WHOLE,)

@@ -17,15 +17,7 @@ from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import model_demand, precision_of
 from gpujob.placement.request.written import amounts_written
 from gpujob.values.quantity import parse_bytes, parse_dollars, parse_millicores
-from gpujob.values.vocabulary import (
-    Backend,
-    CapacityType,
-    DeviceKind,
-    Method,
-    Objective,
-    Precision,
-    Vendor,
-)
+from gpujob.values.vocabulary import Backend, CapacityType, DeviceKind, Method, Objective, Precision, Vendor
 
 if TYPE_CHECKING:  # late import: the models would be half of the start time of commands that read no job
     from gpujob.api.kinds.gpujob import GPUJob, GPUJobSpec, OwnImage

@@ -116,10 +116,10 @@ class Learned:
             return None
         runs = f"{found.count} run" + ("s" if found.count > 1 else "")
         of = f" of profile {self.profile}" if self.profile else ""
-        told = f"measured {figure(found.per_second)} {found.unit}/s on {runs}"
-        source = f"{told}{of}" if exact else f"estimate: {told}{of} in shape {found.shape}"
+        sentence = f"measured {figure(found.per_second)} {found.unit}/s on {runs}"
+        source = f"{sentence}{of}" if exact else f"estimate: {sentence}{of} in shape {found.shape}"
         return Speed(
-            round(millionths), exact is None, f"{source}, last {found.last}", found.last, told if exact else ""
+            round(millionths), exact is None, f"{source}, last {found.last}", found.last, sentence if exact else ""
         )
 
     def _alike(self, device: str) -> Measurement | None:

@@ -24,21 +24,11 @@ ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURE
 
 _ORDER: Final = {outcome: index for index, outcome in enumerate(ORDER)}
 
-SILENT_DOUBTS: Final = frozenset(
-    {
-        Reason.RUNS_AS_ROOT,
-        Reason.ID_OUT_OF_RANGE,
-        Reason.BF16_EMULATED,
-        Reason.OVERRIDE_NOT_SET,
-        Reason.SHARDING_ASSUMED,
-        Reason.FRAMEWORK_UNMEASURED,
-        Reason.NO_COMMAND,
-        Reason.NO_STEPS,
-        Reason.DEVICE_TAINTED,
-        Reason.KERNEL_OLD,
-        Reason.SYSTEM_UNLISTED,
-    }
-)
+SILENT_DOUBTS: Final = frozenset({
+    Reason.RUNS_AS_ROOT, Reason.ID_OUT_OF_RANGE, Reason.BF16_EMULATED, Reason.OVERRIDE_NOT_SET,
+    Reason.SHARDING_ASSUMED, Reason.FRAMEWORK_UNMEASURED, Reason.NO_COMMAND, Reason.NO_STEPS,
+    Reason.DEVICE_TAINTED, Reason.KERNEL_OLD, Reason.SYSTEM_UNLISTED,
+})  # fmt: skip
 """Warnings that are shown but do not lower a candidate's rank."""
 
 OF_OWN_LISTS: Final = frozenset({Reason.VENDOR_EXCLUDED, Reason.ACCELERATOR_EXCLUDED, Reason.POOL_EXCLUDED})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpujob.catalog.catalog import Catalog
@@ -10,6 +10,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change
 from gpujob.placement.suggestions import costs
+from gpujob.values.finding import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +34,30 @@ def proposed(distance: float, field: str, before: object, after: object, demand:
 def cut(distance: float, field: str, before: object, after: object, changed: Demand) -> Proposal:
     """The proposal of a change that may stop the program as it is, see `costs.of_a_cut`."""
     return proposed(costs.of_a_cut(distance, changed.max_price is not None), field, before, after, changed)
+
+
+def said(every: Sequence[Change]) -> str:
+    """What to set and what to leave out."""
+    parts = []
+    for preposition, changes in (
+        ("with", [change for change in every if change.after is not None]),
+        ("without", [change for change in every if change.after is None]),
+    ):
+        if changes:
+            parts.append(f"{preposition} {listed(map(_worded, changes))}")
+    return " and ".join(parts)
+
+
+def _worded(change: Change) -> str:
+    if change.after is None:
+        return f"{change.field} ({_text(change.before)})"
+    instead = f" instead of {_text(change.before)}" if change.before is not None else ""
+    return f"{change.field} {_text(change.after)}{instead}"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_text(part)}" for key, part in value.items()) + "}"
+    return "nothing" if value is None else str(value)

@@ -39,7 +39,7 @@ from gpujob.placement.suggestions.constraints import (
 )
 from gpujob.placement.suggestions.limit_range import within_limits
 from gpujob.placement.suggestions.model_memory import fewer_for_model, lighter_model, more_nodes
-from gpujob.placement.suggestions.proposal import Proposal, Repair
+from gpujob.placement.suggestions.proposal import Proposal, Repair, said
 from gpujob.placement.suggestions.quota import other_priority, within_quota
 from gpujob.placement.suggestions.requests import (
     less_memory,
@@ -50,7 +50,6 @@ from gpujob.placement.suggestions.requests import (
     whole_nodes,
 )
 from gpujob.placement.suggestions.spelling import meant_words
-from gpujob.placement.suggestions.wording import said
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Reason, Verdict
 
@@ -206,11 +205,11 @@ def _hopeless(
     sentence: str, candidates: Iterable[Candidate], steps: Iterable[_Step], fleet: Fleet, catalog: Catalog
 ) -> str:
     """States that no change of the job helps, and what blocks the nearest change if that is not shown yet."""
-    told = {finding.message for candidate in candidates for finding in candidate.reasons}
+    messages = {finding.message for candidate in candidates for finding in candidate.reasons}
     for step in steps:
         left = _after(step, fleet, catalog).candidates[:1]
         first = next((finding for candidate in left for finding in candidate.reasons), None)
-        if first is not None and first.message not in told:
+        if first is not None and first.message not in messages:
             return f"{sentence}: {said(step.changes)} still {first.message}"
     return sentence
 

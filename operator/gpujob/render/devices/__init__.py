@@ -1,5 +1,5 @@
 """How a pod gets its devices: limits, resource claims, vendor settings.
 
-Reading order: `limits` and `resources` (requests of a container), `resource_claim` (DRA), `nvidia` and `amd` (what each vendor
+Reading order: `resources` (requests of a container), `resource_claim` (DRA), `nvidia` and `amd` (what each vendor
 needs besides).
 """

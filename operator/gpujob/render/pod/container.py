@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gpujob.render.attempt import Attempt, Manifest
-from gpujob.render.devices.limits import with_devices
-from gpujob.render.devices.resources import limited
+from gpujob.render.devices.resources import limited, with_devices
 from gpujob.render.pod import checkpoint, host_devices, reporter
 from gpujob.render.pod.code import code_folder
 from gpujob.render.pod.environment import as_written

@@ -20,21 +20,11 @@ SHARED_MEMORY: Final = "/dev/shm"
 TEMPORARY: Final = "/tmp"
 USER: Final = "gpujob"
 
-CACHES: Final = frozenset(
-    {
-        "XDG_CACHE_HOME",
-        "HF_HOME",
-        "MPLCONFIGDIR",
-        "NUMBA_CACHE_DIR",
-        "TORCHINDUCTOR_CACHE_DIR",
-        "TORCH_EXTENSIONS_DIR",
-        "TRITON_CACHE_DIR",
-        "TORCH_HOME",
-        "CUDA_CACHE_PATH",
-        "MIOPEN_USER_DB_PATH",
-        "MIOPEN_CUSTOM_CACHE_DIR",
-    }
-)
+CACHES: Final = frozenset({
+    "XDG_CACHE_HOME", "HF_HOME", "MPLCONFIGDIR", "NUMBA_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR",
+    "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR", "TORCH_HOME", "CUDA_CACHE_PATH", "MIOPEN_USER_DB_PATH",
+    "MIOPEN_CUSTOM_CACHE_DIR",
+})  # fmt: skip
 """Variables of caches. Where none is set, each library uses a folder below HOME or the temporary one, so that no pod needs them."""
 
 

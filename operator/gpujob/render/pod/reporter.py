@@ -58,7 +58,7 @@ def with_reporter(attempt: Attempt, variables: list[Manifest]) -> list[Manifest]
 
 def _settings(attempt: Attempt) -> list[Manifest]:
     telemetry = attempt.spec.telemetry
-    told = {
+    numbers = {
         # Without it there is no reporter, and the lines of gpujob_report do nothing.
         "GPUJOB_REPORT_PORT": _port(attempt),
         # With GPUJOB_ATTEMPT it identifies the owner of the report.
@@ -67,7 +67,7 @@ def _settings(attempt: Attempt) -> list[Manifest]:
         "GPUJOB_TOKENS_PER_STEP": telemetry and telemetry.tokens_per_step,
         "GPUJOB_PHASE_SECONDS": attempt.spec.stall and attempt.spec.stall.phase_seconds,
     }
-    settings: list[Manifest] = [{"name": name, "value": str(n)} for name, n in told.items() if n is not None]
+    settings: list[Manifest] = [{"name": name, "value": str(n)} for name, n in numbers.items() if n is not None]
     return [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}, *settings]
 
 

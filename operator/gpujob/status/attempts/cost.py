@@ -29,10 +29,10 @@ def cost(status: Mapping[str, Any], placement: Mapping[str, Any], started: str, 
     if price is None or begun is None:
         return dict(table(status, "cost"))
     seconds = max(0, int((until - begun).total_seconds()))
-    told = dollars(table(status, "cost").get("accrued")) or 0
+    recorded = dollars(table(status, "cost").get("accrued")) or 0
     accrued = (earlier or 0) + price * seconds // HOUR
-    if accrued < told <= accrued + price * CLOCKS // HOUR:
-        accrued = told
+    if accrued < recorded <= accrued + price * CLOCKS // HOUR:
+        accrued = recorded
     return {"accrued": exact_dollars(accrued)} | ({"earlier": exact_dollars(earlier)} if earlier else {})
 
 

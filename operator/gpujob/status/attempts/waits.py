@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.pools.arriving import Arriving, is_bare
-from gpujob.placement.request.demand import Demand
-from gpujob.placement.request.excluded_node import ExcludedNode
+from gpujob.placement.request.demand import Demand, ExcludedNode
 from gpujob.values.errors import BadQuantity
 from gpujob.values.quantity import parse_bytes
 from gpujob.values.untrusted import one_line, tables, whole_number
@@ -202,11 +201,11 @@ def within(time: str, after: str, before: str) -> str:
 
     The kubelet records the start of a container by its node's clock, and costs are counted from there.
     """
-    told, first, last = map(read_time, (time, after, before))
+    stated, first, last = map(read_time, (time, after, before))
     if not time or last is None:
         return time
-    told = min(told or last, last)
-    return write_time(max(told, min(first, last)) if first else told)
+    stated = min(stated or last, last)
+    return write_time(max(stated, min(first, last)) if first else stated)
 
 
 def write_time(time: datetime) -> str:

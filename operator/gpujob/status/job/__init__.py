@@ -1,5 +1,5 @@
-"""The status of a GPUJob: conditions, patch, events, log line, telemetry.
+"""The status of a GPUJob: conditions, patch, events and log, telemetry.
 
-Reading order: `job_status` (the whole status), `conditions`, `telemetry`, `status_patch` (what is written), `events`,
-`log_line`.
+Reading order: `job_status` (the whole status), `conditions`, `telemetry`, `status_patch` (what is written), `events`
+(and the lines of the log).
 """

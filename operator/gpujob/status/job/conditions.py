@@ -38,8 +38,8 @@ def of_child(seen: Observation, placed: str) -> tuple[Update, ...]:
     runs, done, failed = (seen.state is s for s in (State.RUNNING, State.SUCCEEDED, State.FAILED))
     ended = done or failed
     # The wait has its own reason; most others are the kubelet's, and in the message.
-    told = (Reason.WAITING_FOR_DEVICES, Reason.UNSCHEDULABLE, Reason.CHILD_SUSPENDED)
-    not_started = seen.reason if seen.reason in told else Reason.NOT_STARTED
+    own = (Reason.WAITING_FOR_DEVICES, Reason.UNSCHEDULABLE, Reason.CHILD_SUSPENDED)
+    not_started = seen.reason if seen.reason in own else Reason.NOT_STARTED
     running_reason = seen.reason if runs else Reason.ENDED if ended else not_started
     running = ConditionUpdate(ConditionType.RUNNING, runs, running_reason, seen.message)
     complete = ConditionUpdate(ConditionType.COMPLETE, True, Reason.SUCCEEDED, seen.message)
@@ -92,11 +92,7 @@ def of_recheck(message: str) -> tuple[Update, ...]:
 
 def of_refusal(reason: Reason, message: str) -> tuple[Update, ...]:
     """The conditions of a job that waits for a placement."""
-    return (
-        ConditionUpdate(ConditionType.PLACED, False, reason, message),
-        *_nothing_runs(),
-        _not_suspended(),
-    )
+    return (ConditionUpdate(ConditionType.PLACED, False, reason, message), *_nothing_runs(), _not_suspended())
 
 
 def of_plan(message: str, stopped: int | None = None) -> tuple[Update, ...]:

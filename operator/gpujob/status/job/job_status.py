@@ -16,7 +16,7 @@ from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.observe.child import Observation, with_other_price
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.quantity import format_dollars
-from gpujob.values.untrusted import table, tables, whole_number
+from gpujob.values.untrusted import condition, table, tables, whole_number
 from gpujob.values.vocabulary import CapacityType, ConditionType, PreflightMode, Reason, State, Verdict
 
 CANDIDATES: Final = 5
@@ -96,8 +96,7 @@ def _chosen(job: JobRecord, child: ChildRecord) -> tuple[dict[str, Any], str]:
     """status.placement, and the sentence of the condition Placed, its only copy."""
     held = dict(table(job.status, "placement"))
     if job.status.get("jobName") == child.name or not child.hint.placement:
-        said = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.PLACED)
-        sentence = next((c.get("message") for c in said if c.get("status") == "True"), None)
+        sentence = condition(job.status, ConditionType.PLACED, now="True").get("message")
     else:
         # The stored message is older than this child: a wait, or the plan of a suspended job.
         held = dict(child.hint.placement)
@@ -139,32 +138,24 @@ def ended_attempts(status: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def runs_unchecked(job: JobRecord) -> bool:
     """Whether the job's status says that its image cannot run the preflight; the next attempt depends on it."""
-    held = (c for c in tables(job.status, "conditions") if c.get("type") == ConditionType.PREFLIGHT_PASSED)
-    return any(c.get("reason") == Reason.NO_INTERPRETER and c.get("observedGeneration") == job.generation for c in held)
+    held = condition(job.status, ConditionType.PREFLIGHT_PASSED)
+    return held.get("reason") == Reason.NO_INTERPRETER and held.get("observedGeneration") == job.generation
 
 
 def restarting(job: JobRecord, message: str, now: str) -> dict[str, Any]:
     """The status of a job whose next attempt waits for the pods of an earlier one."""
     reason = Reason.EARLIER_ATTEMPT_ENDING
-    status = without_child(job, State.RESTARTING, conditions.of_refusal(reason, message), reason, now)
-    return without_blanks(status | {"attempt": job.status.get("attempt")})
+    return _after_attempt(job, State.RESTARTING, conditions.of_refusal(reason, message), reason, now)
 
 
 def unreadable(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
     """The status of a job that must be fixed before a decision or a child."""
-    status = without_child(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)
-    return without_blanks(status | {"attempt": job.status.get("attempt")})
-
-
-def not_created(job: JobRecord, message: str, now: str) -> dict[str, Any]:
-    """The status of a placed job whose child the API server does not create for now."""
-    return queued(job, Reason.CHILD_NOT_CREATED, message, now)
+    return _after_attempt(job, State.MISCONFIGURED, conditions.of_refusal(reason, message), reason, now)
 
 
 def queued(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
     """The status of a job that waits for something else than devices."""
-    status = without_child(job, State.QUEUED, conditions.of_refusal(reason, message), reason, now)
-    return without_blanks(status | {"attempt": job.status.get("attempt")})
+    return _after_attempt(job, State.QUEUED, conditions.of_refusal(reason, message), reason, now)
 
 
 def lost(job: JobRecord, now: str) -> dict[str, Any]:
@@ -199,26 +190,16 @@ def expired(
 
 def over_budget(job: JobRecord, message: str, now: str) -> dict[str, Any]:
     """The status of a job that has spent its budget and has no child: suspended until the budget is raised."""
-    reason = Reason.BUDGET_EXCEEDED
-    status = without_child(job, State.SUSPENDED, conditions.of_budget(message), reason, now)
-    return without_blanks(status | {"attempt": job.status.get("attempt")})
+    return _after_attempt(job, State.SUSPENDED, conditions.of_budget(message), Reason.BUDGET_EXCEEDED, now)
 
 
 def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, Any]:
     """The last status of a job whose child is gone; its cost counts until now."""
     status = _status(job, State.FAILED, conditions.of_loss(reason, message), reason, now)
     kept = (
-        "placement",
-        "jobName",
-        "jobUID",
-        "attempt",
-        "startTime",
-        "progress",
-        "throughput",
-        "cost",
-        "checkpoint",
-        "ranSeconds",
-    )
+        "placement", "jobName", "jobUID", "attempt", "startTime", "progress", "throughput", "cost",
+        "checkpoint", "ranSeconds",
+    )  # fmt: skip
     status |= {key: job.status.get(key) for key in kept} | {"completionTime": now}
     if (started := job.status.get("startTime")) and (until := read_time(now)):
         status["cost"] = cost.cost(job.status, table(job.status, "placement"), str(started), until)
@@ -231,6 +212,11 @@ def without_child(job: JobRecord, state: State, updates: Iterable[Update], reaso
     """The status of a job without a running attempt: figures of the last attempt are removed."""
     before = conditions.preflight_anew(job.status.get("conditions") or ())
     return _status(job, state, (*before, *updates, *reading.anew(job.status)), reason, now)
+
+
+def _after_attempt(job: JobRecord, state: State, updates: Iterable[Update], reason: Reason, now: str) -> dict[str, Any]:
+    """The same with the number of the last attempt."""
+    return without_blanks(without_child(job, state, updates, reason, now) | {"attempt": job.status.get("attempt")})
 
 
 def with_cost(job: JobRecord, status: dict[str, Any], now: str) -> dict[str, Any]:

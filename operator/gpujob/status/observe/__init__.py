@@ -1,1 +1,1 @@
-"""The state of a child Job's pods."""
+"""The state of a child Job's pods, and whether one ran out of memory."""

@@ -45,62 +45,35 @@ def _word(called: str, says: str, source: str, pattern: str) -> Word:
 
 
 WORDS: Final = (
-    _word(
-        "uncorrectable ECC error encountered, cudaErrorECCUncorrectable, CUDA_ERROR_ECC_UNCORRECTABLE, hipErrorECCNotCorrectable",
-        "memory of the GPU is broken",
-        "cudaError_t 214, hipError_t 214",
-        r"uncorrectable ECC error|CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable|hipErrorECCNotCorrectable",
-    ),
-    _word(
-        "uncorrectable NVLink error, cudaErrorNvlinkUncorrectable, CUDA_ERROR_NVLINK_UNCORRECTABLE",
-        "a link between GPUs is broken",
-        "cudaError_t 220",
-        r"uncorrectable NVLink error|cudaErrorNvlinkUncorrectable|CUDA_ERROR_NVLINK_UNCORRECTABLE",
-    ),
-    _word(
-        "Invalid access of peer GPU memory over nvlink or a hardware error, cudaErrorContained, CUDA_ERROR_CONTAINED",
-        "the GPU contained an error of its hardware, or lost a peer over NVLink",
-        "cudaError_t 721",
-        r"peer GPU memory over nvlink or a hardware error|cudaErrorContained|CUDA_ERROR_CONTAINED",
-    ),
-    _word(
-        "CUDA-capable device(s) is/are busy or unavailable, cudaErrorDevicesUnavailable, CUDA_ERROR_DEVICE_UNAVAILABLE",
-        "the driver gives no context on the GPU that the pod has",
-        "cudaError_t 46",
-        r"CUDA-capable device(?:\(s\) is/are|s are) busy or unavailable|cudaErrorDevicesUnavailable|CUDA_ERROR_DEVICE_UNAVAILABLE",
-    ),
-    _word(
-        "system not yet initialized, cudaErrorSystemNotReady, CUDA_ERROR_SYSTEM_NOT_READY",
-        "the node's fabric manager does not run",
-        "cudaError_t 802",
-        r"CUDA\b.{0,80}system not yet initialized|cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY",
-    ),
-    _word(
-        "GPU has fallen off the bus, GPU is lost, GPU requires reset",
-        "the GPU does not answer",
-        "NVRM, NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED",
-        r"fallen off the bus|\bGPU is lost\b|NVML_ERROR_GPU_IS_LOST|\bGPU requires reset\b|NVML_ERROR_RESET_REQUIRED",
-    ),
-    _word(
-        "GPU recovery action changed … (GPU Reset Required), (Drain and Reset), (Node Reboot Required)",
-        "the driver asks for a reset",
-        "Xid 154",
-        r"recovery action changed .{0,60}to .{0,20}(?:GPU Reset Required|Node Reboot Required|Drain and Reset)\)?",
-    ),
-    _word(
-        "HW Exception by GPU node-N … reason :GPU Hang, or ECC",
-        "the GPU hangs or has a memory error (ROCm)",
-        "ROCr, HSA_EVENTID_HW_EXCEPTION",
-        r"HW Exception by GPU node-\d{1,4}.{0,120}reason ?: ?(?:GPU Hang|ECC)",
-    ),
-    _word(
-        "N uncorrectable hardware errors detected, uncorrectable hardware error(…) detected, RAS poison, poison consumption",
-        "memory or a block of the GPU is broken (AMD)",
-        "amdgpu_ras.c, amdgpu_umc.c",
-        r"uncorrectable hardware errors?(?: ?\([A-Z_]{1,40}\))? detected|\bRAS (?:poison|uncorrectable)"
-        r"(?:: \d{1,9} in \w{1,20} of [0-9a-f:.]{7,12} at [-0-9:]{10}T[0-9:]{8}Z)?|poison consumption",
-    ),
-)
+    _word("uncorrectable ECC error encountered, cudaErrorECCUncorrectable, CUDA_ERROR_ECC_UNCORRECTABLE, hipErrorECCNotCorrectable",
+          "memory of the GPU is broken", "cudaError_t 214, hipError_t 214",
+          r"uncorrectable ECC error|CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable|hipErrorECCNotCorrectable"),
+    _word("uncorrectable NVLink error, cudaErrorNvlinkUncorrectable, CUDA_ERROR_NVLINK_UNCORRECTABLE",
+          "a link between GPUs is broken", "cudaError_t 220",
+          r"uncorrectable NVLink error|cudaErrorNvlinkUncorrectable|CUDA_ERROR_NVLINK_UNCORRECTABLE"),
+    _word("Invalid access of peer GPU memory over nvlink or a hardware error, cudaErrorContained, CUDA_ERROR_CONTAINED",
+          "the GPU contained an error of its hardware, or lost a peer over NVLink", "cudaError_t 721",
+          r"peer GPU memory over nvlink or a hardware error|cudaErrorContained|CUDA_ERROR_CONTAINED"),
+    _word("CUDA-capable device(s) is/are busy or unavailable, cudaErrorDevicesUnavailable, CUDA_ERROR_DEVICE_UNAVAILABLE",
+          "the driver gives no context on the GPU that the pod has", "cudaError_t 46",
+          r"CUDA-capable device(?:\(s\) is/are|s are) busy or unavailable|cudaErrorDevicesUnavailable|CUDA_ERROR_DEVICE_UNAVAILABLE"),
+    _word("system not yet initialized, cudaErrorSystemNotReady, CUDA_ERROR_SYSTEM_NOT_READY",
+          "the node's fabric manager does not run", "cudaError_t 802",
+          r"CUDA\b.{0,80}system not yet initialized|cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY"),
+    _word("GPU has fallen off the bus, GPU is lost, GPU requires reset",
+          "the GPU does not answer", "NVRM, NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED",
+          r"fallen off the bus|\bGPU is lost\b|NVML_ERROR_GPU_IS_LOST|\bGPU requires reset\b|NVML_ERROR_RESET_REQUIRED"),
+    _word("GPU recovery action changed … (GPU Reset Required), (Drain and Reset), (Node Reboot Required)",
+          "the driver asks for a reset", "Xid 154",
+          r"recovery action changed .{0,60}to .{0,20}(?:GPU Reset Required|Node Reboot Required|Drain and Reset)\)?"),
+    _word("HW Exception by GPU node-N … reason :GPU Hang, or ECC",
+          "the GPU hangs or has a memory error (ROCm)", "ROCr, HSA_EVENTID_HW_EXCEPTION",
+          r"HW Exception by GPU node-\d{1,4}.{0,120}reason ?: ?(?:GPU Hang|ECC)"),
+    _word("N uncorrectable hardware errors detected, uncorrectable hardware error(…) detected, RAS poison, poison consumption",
+          "memory or a block of the GPU is broken (AMD)", "amdgpu_ras.c, amdgpu_umc.c",
+          r"uncorrectable hardware errors?(?: ?\([A-Z_]{1,40}\))? detected|\bRAS (?:poison|uncorrectable)"
+          r"(?:: \d{1,9} in \w{1,20} of [0-9a-f:.]{7,12} at [-0-9:]{10}T[0-9:]{8}Z)?|poison consumption"),
+)  # fmt: skip
 """The rows before those of Xid, in the order in which they are looked for."""
 
 _XID: Final = re.compile(

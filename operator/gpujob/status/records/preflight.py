@@ -66,9 +66,9 @@ def verdict_of(checks: Iterable[tuple[str, str, Check | None]], pods: int) -> Ch
 
 def _of_end(ended: Mapping[str, Any]) -> Check:
     code = whole_number(ended.get("exitCode"))
-    told = _result(ended.get("message"))
-    if told is not None:
-        return _of_result(*told)
+    result = _result(ended.get("message"))
+    if result is not None:
+        return _of_result(*result)
     if _no_shell(ended):
         return _without_shell()
     reason = one_line(str(ended.get("reason", "")))[:64]
@@ -94,19 +94,19 @@ def _result(message: Any) -> tuple[list[tuple[Reason, Mapping[str, Any]]], Mappi
     if not isinstance(message, str) or len(message) > LONGEST:
         return None
     try:
-        told = json.loads(message)
+        document = json.loads(message)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, dict) or told.get("gpujob") != 1 or not isinstance(told.get("findings"), list):
+    if not isinstance(document, dict) or document.get("gpujob") != 1 or not isinstance(document.get("findings"), list):
         return None
     findings = []
-    for finding in tables(told, "findings")[:MOST_FINDINGS]:
+    for finding in tables(document, "findings")[:MOST_FINDINGS]:
         word = finding.get("reason")
         reason = next((each for each in SENTENCES if each == word), None)
         if reason is None:
             return None
         findings.append((reason, finding))
-    return (findings, table(told, "facts")) if len(findings) == len(told["findings"][:MOST_FINDINGS]) else None
+    return (findings, table(document, "facts")) if len(findings) == len(document["findings"][:MOST_FINDINGS]) else None
 
 
 def _no_shell(state: Mapping[str, Any]) -> bool:

@@ -9,18 +9,40 @@ from sys import intern
 from typing import Any, Final
 
 from gpujob.api.kinds.gpujob_status import GPUJobStatus
+from gpujob.fleet.kubernetes.host_ports import report_port
 from gpujob.fleet.kubernetes.objects import MOST_DEVICES, Pod
 from gpujob.fleet.kubernetes.parse import read_pod
 from gpujob.status.records.device_words import broken_device
 from gpujob.status.records.gpu_memory import read_ran_out
 from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodRecord, PodState, ServiceRecord
-from gpujob.status.records.pods import TRAIN, controller, reporter_port
 from gpujob.status.records.preflight import read_check
 from gpujob.status.records.rendezvous import read_missed
 from gpujob.values.names import attempt_in, child_name
 from gpujob.values.packed import Packed
-from gpujob.values.untrusted import one_line, table, tables, whole_number
-from gpujob.values.vocabulary import PREFLIGHT, RUNNER_PREFIX, Annotation, Label, State
+from gpujob.values.untrusted import condition, one_line, table, tables, whole_number
+from gpujob.values.vocabulary import PREFLIGHT, RUNNER_PREFIX, TELEMETRY_PORT, Annotation, Label, State
+
+TRAIN: Final = "train"
+"""The name of the container that decides how a job ends."""
+
+
+def controller(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The reference to the controlling owner, empty if there is none."""
+    return next((owner for owner in tables(metadata, "ownerReferences") if owner.get("controller") is True), {})
+
+
+def reporter_port(raw: Mapping[str, Any]) -> int | None:
+    """The port that the container declares; in the host network the attempt's own, whatever the pod says.
+
+    There the pod's author could otherwise send the operator to services of the node itself.
+    """
+    spec = table(raw, "spec")
+    if spec.get("hostNetwork") is True:
+        return report_port(str(controller(table(raw, "metadata")).get("name", "")))
+    train = next((c for c in tables(spec, "containers") if c.get("name") == TRAIN), {})
+    ports = (p.get("containerPort") for p in tables(train, "ports") if p.get("name") == TELEMETRY_PORT)
+    return next((port for port in ports if isinstance(port, int) and 0 < port < 65536), None)
+
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 """The finalizer of the Job controller on each pod that it has not counted yet."""
@@ -86,10 +108,9 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
     by_name = next(((resource, count) for resource, count in use.devices.items() if count), None)
     device = by_name or _claimed(annotations.get(Annotation.CLAIMS)) if tables(pod, "resourceClaims") else by_name
     device = device or ("", 0)
-    conditions = tables(table(raw, "status"), "conditions")
-    end = next((c for c in conditions if _is_end(c)), {})
-    suspended = next((c for c in conditions if c.get("type") == "Suspended"), {})
-    failing = next((c for c in conditions if c.get("type") == "FailureTarget" and c.get("status") == "True"), {})
+    status = table(raw, "status")
+    end = condition(status, "Complete", "Failed", now="True")
+    suspended, failing = condition(status, "Suspended"), condition(status, "FailureTarget", now="True")
     return ChildRecord(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
@@ -165,9 +186,9 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
     now = table(train, "state")
     running, ended = table(now, "running"), table(now, "terminated")
     waiting = next((w for w in (table(table(c, "state"), "waiting") for c in _all_containers(status)) if w), {})
-    disruption = next((c for c in tables(status, "conditions") if _is_disruption(c)), {})
+    disruption = condition(status, "DisruptionTarget", now="True")
     if not use.node:
-        waiting = next((c for c in tables(status, "conditions") if _is_unbound(c)), {})
+        waiting = condition(status, "PodScheduled", now="False")
     return PodState(
         name=use.name,
         child_uid=owner_uid(metadata),
@@ -240,22 +261,9 @@ def _all_containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*tables(status, "initContainerStatuses"), *tables(status, "containerStatuses")]
 
 
-def _is_end(condition: Mapping[str, Any]) -> bool:
-    return condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"
-
-
-def _is_unbound(condition: Mapping[str, Any]) -> bool:
-    return condition.get("type") == "PodScheduled" and condition.get("status") == "False"
-
-
 def _is_unready(status: Mapping[str, Any]) -> bool:
     """Of a pod that has ended the condition is False too."""
-    ready = (c for c in tables(status, "conditions") if c.get("type") == "PodReadyToStartContainers")
-    return status.get("phase") == "Pending" and any(c.get("status") == "False" for c in ready)
-
-
-def _is_disruption(condition: Mapping[str, Any]) -> bool:
-    return condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
+    return status.get("phase") == "Pending" and bool(condition(status, "PodReadyToStartContainers", now="False"))
 
 
 def _named_nodes(pod: Mapping[str, Any], operator: str) -> tuple[str, ...]:

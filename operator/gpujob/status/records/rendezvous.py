@@ -78,8 +78,8 @@ def why_not_met(pods: Iterable[Ended], wanted: int) -> str:
     failed = [pod for pod in known if pod.failed]
     if wanted < 2 or not failed or any(pod.missed is None for pod in failed):
         return ""
-    told = "; ".join(_sentence(pod, pod.missed) for pod in failed[:2] if pod.missed is not None)
-    return f"the pods did not meet: {told}; {_advice(known, wanted)}"
+    sentences = "; ".join(_sentence(pod, pod.missed) for pod in failed[:2] if pod.missed is not None)
+    return f"the pods did not meet: {sentences}; {_advice(known, wanted)}"
 
 
 def _sentence(pod: Ended, missed: Missed) -> str:
