@@ -43,6 +43,7 @@ def status(
     """The facts of a pool: nodes, devices, price, and warnings."""
     conditions = held.get("conditions") or ()
     updates = (*_updates(pool, fleet), *_edits(conditions, edited=edited))
+    no_price = Reason.NO_PRICE.value if pool.nodes and pool.price is None else None
     record = {
         "nodes": len(pool.nodes),
         "gpus": {"total": pool.total, "free": pool.free},
@@ -59,7 +60,7 @@ def status(
         "pricePerGPUHour": exact_dollars(pool.price.per_gpu_hour) if pool.price else None,
         "display": {"price": format_dollars(pool.price.per_gpu_hour)} if pool.price else None,
         "priceSource": pool.price.source[:256] if pool.price else None,
-        "problem": next((update.reason.value for update in updates if _keeps_jobs_away(update)), _no_price(pool)),
+        "problem": next((update.reason.value for update in updates if _keeps_jobs_away(update)), no_price),
         "conditions": merged(conditions, updates, generation, now),
     }
     return {key: value for key, value in record.items() if value is not None}
@@ -85,11 +86,6 @@ def _updates(pool: Pool, fleet: Fleet) -> Iterator[ConditionUpdate]:
         yield ConditionUpdate(ConditionType.READ, True, Reason.READ, doubts or "labels and catalog agree")
     if not pool.discovered:
         yield _overlap(fleet.overlaps.get(pool.name))
-
-
-def _no_price(pool: Pool) -> str | None:
-    """The text of the column PROBLEM for a usable pool without a price."""
-    return Reason.NO_PRICE.value if pool.nodes and pool.price is None else None
 
 
 def _keeps_jobs_away(update: ConditionUpdate) -> bool:

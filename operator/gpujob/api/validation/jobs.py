@@ -105,10 +105,6 @@ def _measures_its_trials(value: GPUJobSpec) -> bool:
     return not tries or value.preflight != "Disabled" or value.telemetry is not None
 
 
-def _reports_its_stalls(value: GPUJobSpec) -> bool:
-    return value.stall is None or value.preflight != "Disabled" or value.telemetry is not None
-
-
 _OWN: Final[tuple[Rule, ...]] = (
     one_of(Code, "code"),
     Rule(GPUJobSpec, "command", "command begins with an empty word; write the program, or remove command to run the image's own",
@@ -184,7 +180,8 @@ _OWN: Final[tuple[Rule, ...]] = (
          "(!has(self.placement.probe) && !has(self.placement.exploration))", _measures_its_trials),
     Rule(GPUJobSpec, "preflight", "stall acts on what a run reports, and nothing is reported with preflight: Disabled alone; "
          "add telemetry: {}, or set another preflight",
-         "!has(self.stall) || !has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry)", _reports_its_stalls),
+         "!has(self.stall) || !has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry)",
+         lambda value: value.stall is None or value.preflight != "Disabled" or value.telemetry is not None),
     Rule(Model, "", "model needs exactly one of name, parameters",
          "has(self.name) != has(self.parameters)",
          lambda value: (value.name is None) != (value.parameters is None)),

@@ -35,10 +35,6 @@ DEVICE_LISTS: Final = ("NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES")
 """Variables by which a container runtime assigns devices: with them a pod could use those of other pods."""
 
 
-def _left_to_the_plugin(value: EnvironmentVariable) -> bool:
-    return value.name.upper() not in DEVICE_LISTS
-
-
 def _no_device_list(value: EnvironmentFrom) -> bool:
     prefix = (value.prefix or "").upper()
     return not prefix or not any(name.startswith(prefix) for name in DEVICE_LISTS)
@@ -49,10 +45,6 @@ def _none_of_ours(value: EnvironmentFrom) -> bool:
     return not prefix or not any(
         prefix.startswith(begins) or begins.startswith(prefix) for begins in OPERATORS_VARIABLES
     )
-
-
-def _not_all(value: EnvironmentVariable) -> bool:
-    return value.name.upper() != "ROCR_VISIBLE_DEVICES" or value.value not in ("all", "All", "ALL")
 
 
 NO_NUL: Final = "has the character NUL, which no program can be given; take it out"
@@ -115,7 +107,8 @@ RULES: Final[tuple[Rule, ...]] = (
          f"self.name == '{REPORT_OPTIMIZER}' || !self.name.startsWith('GPUJOB_') && !self.name.startsWith('PET_')", _reserved),
     Rule(EnvironmentVariable, "name", "NVIDIA_VISIBLE_DEVICES and AMD_VISIBLE_DEVICES are set by the device plugin, which gives the "
          "job its GPUs; remove the variable (CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES choose among them)",
-         "!(self.name.upperAscii() in ['" + "', '".join(DEVICE_LISTS) + "'])", _left_to_the_plugin),
+         "!(self.name.upperAscii() in ['" + "', '".join(DEVICE_LISTS) + "'])",
+         lambda value: value.name.upper() not in DEVICE_LISTS),
     Rule(EnvironmentFrom, "prefix", "with this prefix a key could be NVIDIA_VISIBLE_DEVICES or AMD_VISIBLE_DEVICES, which are set by "
          "the device plugin; use another prefix",
          "!has(self.prefix) || self.prefix == '' || "
@@ -129,7 +122,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(EnvironmentVariable, "value", "ROCR_VISIBLE_DEVICES takes numbers, all is none of them: "
          "the device plugin gives the job its GPUs; remove the variable",
          "self.name.upperAscii() != 'ROCR_VISIBLE_DEVICES' || !has(self.value) || !(self.value in ['all', 'All', 'ALL'])",
-         _not_all),
+         lambda value: value.name.upper() != "ROCR_VISIBLE_DEVICES" or value.value not in ("all", "All", "ALL")),
     Rule(ResourceFieldReference, "divisor", "a divisor of cpu is 1 or 1m, one of sizes is no 1m",
          "!has(self.divisor) || self.divisor == '1' || (self.divisor == '1m') == self.resource.endsWith('.cpu')",
          lambda value: value.divisor in (None, "1") or (value.divisor == "1m") == value.resource.endswith(".cpu")),

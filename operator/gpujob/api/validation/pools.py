@@ -18,15 +18,6 @@ from gpujob.api.validation import pods
 from gpujob.api.validation.rule import Rule, keys, one_of, own_keys
 from gpujob.values.vocabulary import Label
 
-
-def _tolerates(value: Toleration) -> bool:
-    return value.value is None or value.operator == "Equal"
-
-
-def _values_fit(value: LabelRequirement) -> bool:
-    return bool(value.values) == (value.operator in ("In", "NotIn"))
-
-
 _OF_ADMINS: Final = (
     "price", "memoryPerGPU", "supplementalGroups", "runtimeClassName", "tolerations", "env", "deviceMode", "gpusPerNode",
     "fabric", "namespaceSelector", "provision",
@@ -71,9 +62,11 @@ _OWN: Final[tuple[Rule, ...]] = (
          "(has(self.matchExpressions) && size(self.matchExpressions) > 0)",
          lambda value: bool(value.match_labels or value.match_expressions)),
     Rule(LabelRequirement, "values", "In and NotIn need values, Exists and DoesNotExist take none",
-         "(has(self.values) && size(self.values) > 0) == (self.operator in ['In', 'NotIn'])", _values_fit),
+         "(has(self.values) && size(self.values) > 0) == (self.operator in ['In', 'NotIn'])",
+         lambda value: bool(value.values) == (value.operator in ("In", "NotIn"))),
     Rule(Toleration, "operator", "a toleration with a value needs operator: Equal; without a value any is tolerated",
-         "!has(self.value) || (has(self.operator) && self.operator == 'Equal')", _tolerates),
+         "!has(self.value) || (has(self.operator) && self.operator == 'Equal')",
+         lambda value: value.value is None or value.operator == "Equal"),
 )  # fmt: skip
 
 RULES: Final = (*pods.RULES, *_OWN)

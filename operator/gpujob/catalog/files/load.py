@@ -146,7 +146,9 @@ class _Draft:
             "throughputs": lambda raw: rows.throughputs(raw, sources),
         }
         if "accelerators" in document:
-            self._architectures = rows.architectures(document.get("architectures") or _shipped_architectures())
+            # Devices of an architecture share facts, also those of a file that has accelerators without architectures.
+            shared = document.get("architectures") or _shipped()["accelerators"]["architectures"]
+            self._architectures = rows.architectures(shared)
         for section, read in readers.items():
             if section in document:
                 self._extend(section, document[section] or [], read)
@@ -231,11 +233,6 @@ def _shipped() -> Mapping[str, Any]:
         raise BadInput(f"the catalog's own file data/{GENERATED} is missing; install gpujob-operator again")
     found: Mapping[str, Any] = orjson.loads(data)
     return found
-
-
-def _shipped_architectures() -> Any:
-    """The facts that devices of an architecture share, for a file that has accelerators without them."""
-    return _shipped()["accelerators"]["architectures"]
 
 
 def read_documents(text: str) -> list[Any]:

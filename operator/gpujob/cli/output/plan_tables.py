@@ -139,15 +139,12 @@ def _endings(
             yield "Recipe:", decision_json.recipe(decision)
             yield "Memory:", memory
     doubts = decision.choice.candidate.doubts if decision.choice else ()
-    everywhere = () if decision.choice else (doubt for doubt in _first_doubts(decision) if doubt in general)
+    first = () if decision.choice else decision.candidates[:1]
+    everywhere = (doubt for candidate in first for doubt in candidate.doubts if doubt in general)
     for doubt in (*doubts, *everywhere):
         yield "Warning:", f"{doubt.message} ({doubt.reason})"
     for note in notes(decision):
         yield "Note:", note
-
-
-def _first_doubts(decision: Decision) -> tuple[Finding, ...]:
-    return decision.candidates[0].doubts if decision.candidates else ()
 
 
 def _images(candidates: Iterable[Candidate], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -243,7 +243,8 @@ class _Reading:
         pools = tuple(self._read("GPUPool", _gpupool))
         written = {pool.metadata.name for pool in pools if published_pools.is_discovered(pool)}
         self.unread += ignored_specs(written, self._found["GPUPool"])
-        extending = [self._found["GPURuntime"].pop(key) for key in _that_extend(self._found["GPURuntime"])]
+        runtimes = self._found["GPURuntime"]
+        extending = [runtimes.pop(key) for key in [key for key, raw in runtimes.items() if extends(raw)]]
         return ClusterObjects(
             nodes=nodes,
             pods=pods,
@@ -314,10 +315,6 @@ def _gpupool(raw: Mapping[str, Any]) -> GPUPool:
 
     pool, status = read_gpupool(raw), raw.get("status")
     return pool.model_copy(update={"status": GPUPoolStatus.model_validate(status)}) if status else pool
-
-
-def _that_extend(found: Mapping[Any, Mapping[str, Any]]) -> list[Any]:
-    return [key for key, raw in found.items() if extends(raw)]
 
 
 def _runtime(raw: Mapping[str, Any]) -> Runtime:

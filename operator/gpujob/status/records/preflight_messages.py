@@ -62,10 +62,6 @@ def _backend_mismatch(numbers: Numbers) -> str:
     )
 
 
-def _broken(numbers: Numbers) -> str:
-    return f"the image's torch cannot be imported: {_text(numbers, 'error', 240)}; fix the image, or name another in spec.images"
-
-
 def _command_not_found(numbers: Numbers) -> str:
     return (
         f"the command starts {_text(numbers, 'program')}, which is not in the image or may not be executed (PATH is "
@@ -135,21 +131,11 @@ def _folder(numbers: Numbers) -> str:
     )
 
 
-def _no_interpreter(numbers: Numbers) -> str:
-    return "the image has no shell, or no Python from 3.9 on: nothing is checked and nothing measured"
-
-
-def _timed_out(numbers: Numbers) -> str:
-    return "torch was not imported within 35 seconds, so the devices are not checked; a slow disk or registry does it"
-
-
-def _fault(numbers: Numbers) -> str:
-    return f"the preflight itself failed, so the devices are not checked: {_text(numbers, 'error', 300)}"
-
-
 SENTENCES: Final[Mapping[Reason, Callable[[Numbers], str]]] = {
     Reason.IMAGE_BACKEND_MISMATCH: _backend_mismatch,
-    Reason.IMAGE_BROKEN: _broken,
+    Reason.IMAGE_BROKEN: lambda numbers: (
+        f"the image's torch cannot be imported: {_text(numbers, 'error', 240)}; fix the image, or name another in spec.images"
+    ),
     Reason.COMMAND_NOT_FOUND: _command_not_found,
     Reason.DEVICE_PERMISSION: _permission,
     Reason.DEVICE_COUNT_MISMATCH: _count_mismatch,
@@ -157,9 +143,15 @@ SENTENCES: Final[Mapping[Reason, Callable[[Numbers], str]]] = {
     Reason.MEM_BELOW_REQUEST: _memory,
     Reason.SHARED_MEMORY_TOO_SMALL: _shared_memory,
     Reason.FOLDER_NOT_WRITABLE: _folder,
-    Reason.NO_INTERPRETER: _no_interpreter,
-    Reason.PREFLIGHT_TIMED_OUT: _timed_out,
-    Reason.PREFLIGHT_FAULT: _fault,
+    Reason.NO_INTERPRETER: lambda numbers: (
+        "the image has no shell, or no Python from 3.9 on: nothing is checked and nothing measured"
+    ),
+    Reason.PREFLIGHT_TIMED_OUT: lambda numbers: (
+        "torch was not imported within 35 seconds, so the devices are not checked; a slow disk or registry does it"
+    ),
+    Reason.PREFLIGHT_FAULT: lambda numbers: (
+        f"the preflight itself failed, so the devices are not checked: {_text(numbers, 'error', 300)}"
+    ),
 }
 
 

@@ -185,7 +185,8 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
     train = next((c for c in containers if c.get("name") == TRAIN), containers[0] if containers else {})
     now = table(train, "state")
     running, ended = table(now, "running"), table(now, "terminated")
-    waiting = next((w for w in (table(table(c, "state"), "waiting") for c in _all_containers(status)) if w), {})
+    every = (*tables(status, "initContainerStatuses"), *containers)
+    waiting = next((w for w in (table(table(c, "state"), "waiting") for c in every) if w), {})
     disruption = condition(status, "DisruptionTarget", now="True")
     if not use.node:
         waiting = condition(status, "PodScheduled", now="False")
@@ -255,10 +256,6 @@ def _last_words(text: str) -> str:
     """The end of a message, on one line: the last lines of a log contain the error."""
     lines = (line.strip() for line in text[-4096:].splitlines())
     return one_line(" | ".join(line for line in lines if line)[-512:])
-
-
-def _all_containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*tables(status, "initContainerStatuses"), *tables(status, "containerStatuses")]
 
 
 def _is_unready(status: Mapping[str, Any]) -> bool:
