@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpujob.catalog.devices import identity
-from gpujob.catalog.images.from_spec import runtime_of
+from gpujob.catalog.images.from_spec import held_runtimes, runtime_of
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.catalog.images.unreadable import held_runtimes
 from gpujob.values.errors import BadInput, CatalogInvalid
 from gpujob.values.untrusted import table
 from gpujob.values.vocabulary import Backend

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Final
 
-from gpujob.catalog.images.unreadable import sentences
+from gpujob.catalog.images.from_spec import sentences
 from gpujob.catalog.images.versions import release
 from gpujob.cli.doctor.facts import Facts
 from gpujob.cli.doctor.finding import Found, error, fine, unknown, warning

@@ -10,15 +10,13 @@ from typing import Any, Final
 
 from gpujob.api.manifest import read_gpupool, read_gpuruntime
 from gpujob.catalog.files.extending import Extending, extends
-from gpujob.catalog.images.from_spec import runtime_of
+from gpujob.catalog.images.from_spec import held_runtimes, runtime_of
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.catalog.images.unreadable import held_runtimes
 from gpujob.cluster.cache.object_cache import Kind
 from gpujob.cluster.client.paths import Resource
 from gpujob.fleet.dra.device_taints import read_rule
 from gpujob.fleet.dra.resource_slices import read_claim, read_class, read_slice
-from gpujob.fleet.gpupools.selection import AdminPool, admin_pool
-from gpujob.fleet.gpupools.unreadable import held_pool
+from gpujob.fleet.gpupools.selection import AdminPool, admin_pool, held_pool
 from gpujob.fleet.kubernetes.namespaces import read_namespace
 from gpujob.fleet.kubernetes.parse import read_node
 from gpujob.fleet.kubernetes.persistent_volumes import read_storage_class, read_tie, read_volume_claim

@@ -14,8 +14,8 @@ import structlog
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.extending import Extending
+from gpujob.catalog.images.from_spec import sentences
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.catalog.images.unreadable import sentences
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.object_key import Key
 from gpujob.cluster.cache.watched_kinds import PoolRecord

@@ -12,8 +12,7 @@ from gpujob.fleet.assembly.future_nodes import facts_of_new, origins_of_new, ven
 from gpujob.fleet.assembly.node_state import unknown_devices
 from gpujob.fleet.devices.group import DeviceGroup, also_counted_as
 from gpujob.fleet.dra.claim_request import DeviceRequest, of_all
-from gpujob.fleet.gpupools.selection import AdminPool
-from gpujob.fleet.gpupools.unreadable import problem_of
+from gpujob.fleet.gpupools.selection import AdminPool, problem_of
 from gpujob.fleet.labels.cloud import Origin
 from gpujob.fleet.labels.device_fraction import WHOLE
 from gpujob.fleet.labels.facts import DeviceFacts, declared

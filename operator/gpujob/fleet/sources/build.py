@@ -19,8 +19,7 @@ from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.from_slices import with_slices
 from gpujob.fleet.devices.group import DeviceGroup, also_counted_as, groups_of
 from gpujob.fleet.dra.inventory import Inventory
-from gpujob.fleet.gpupools.selection import AdminPool, Claims
-from gpujob.fleet.gpupools.unreadable import doubts_of_unclaimed
+from gpujob.fleet.gpupools.selection import AdminPool, Claims, doubts_of_unclaimed
 from gpujob.fleet.kubernetes.objects import Node, Pod
 from gpujob.fleet.kubernetes.runtime_classes import NO_CLASSES, Classes
 from gpujob.fleet.pools import pricing

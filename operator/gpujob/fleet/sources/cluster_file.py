@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.extending import Extending, extends
-from gpujob.catalog.images.from_spec import runtime_of
+from gpujob.catalog.images.from_spec import held_runtimes, runtime_of, sentences
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.catalog.images.unreadable import held_runtimes, sentences
 from gpujob.fleet.assembly.reservations import quotas_reserved
 from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.dra import resource_slices
 from gpujob.fleet.dra.inventory import read_inventory
-from gpujob.fleet.gpupools.selection import AdminPool, admin_pool
-from gpujob.fleet.gpupools.unreadable import held_pool, problem_of
+from gpujob.fleet.gpupools.selection import AdminPool, admin_pool, held_pool, problem_of
 from gpujob.fleet.kubernetes.namespaces import Namespace, read_namespace
 from gpujob.fleet.kubernetes.objects import Node, Pod
 from gpujob.fleet.kubernetes.parse import read_node, read_pod

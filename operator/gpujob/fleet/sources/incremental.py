@@ -21,8 +21,7 @@ from gpujob.fleet.assembly.node_state import pool_nodes
 from gpujob.fleet.assembly.reservations import PodReservations
 from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.group import DeviceGroup
-from gpujob.fleet.gpupools.selection import AdminPool, Claims
-from gpujob.fleet.gpupools.unreadable import doubts_of_unclaimed
+from gpujob.fleet.gpupools.selection import AdminPool, Claims, doubts_of_unclaimed
 from gpujob.fleet.kubernetes.objects import Node, Pod
 from gpujob.fleet.kubernetes.runtime_classes import NO_CLASSES, Classes
 from gpujob.fleet.pools.fleet import Fleet
