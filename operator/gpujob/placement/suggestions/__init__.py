@@ -1,5 +1,5 @@
 """The nearest fix for a job that does not fit: proposals, their search and their wording.
 
 Reading order: `proposal` (one change, and its words), `costs` (what each costs), `search` (the nearest fix), its sources `constraints`,
-`requests`, `model_memory`, `quota`, `limit_range`, `volume_claims` and `spelling`, `smaller_gang` (what would start now).
+`requests`, `model_memory`, `namespace_limits` and `spelling`, `smaller_gang` (what would start now).
 """

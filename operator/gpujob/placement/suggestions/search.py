@@ -37,10 +37,9 @@ from gpujob.placement.suggestions.constraints import (
     other_precision,
     other_versions,
 )
-from gpujob.placement.suggestions.limit_range import within_limits
 from gpujob.placement.suggestions.model_memory import fewer_for_model, lighter_model, more_nodes
+from gpujob.placement.suggestions.namespace_limits import other_priority, within_limits, within_quota
 from gpujob.placement.suggestions.proposal import Proposal, Repair, said
-from gpujob.placement.suggestions.quota import other_priority, within_quota
 from gpujob.placement.suggestions.requests import (
     less_memory,
     one_node,
