@@ -48,10 +48,8 @@ _SENTENCES: Final = {
     "model_type": "must be a table of keys and values",
 }
 
-
 ALLOWING: Final = ("accelerators", "pools")
 """Fields with lists of allowed and denied names. A CRD cannot accept a list in their place and check it."""
-
 
 LEAST_SPEC: Final = {
     "GPUJob": "; write at least {}, for example spec: {command: [python3, train.py]}",

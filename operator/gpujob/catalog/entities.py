@@ -13,7 +13,6 @@ Support = Literal["production", "limited", "unsupported"]
 build exists for it, so it is rejected by name.
 """
 
-
 Level = Literal["accelerator", "runtime"]
 
 

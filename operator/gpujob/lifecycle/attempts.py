@@ -31,7 +31,6 @@ NODES: Final = 8
 RETRIES: Final = {Blame.USER: 0, Blame.INFRASTRUCTURE: 5}
 """The number of retries if spec.retries gives none."""
 
-
 MOST_FACTOR: Final = 8
 """The largest spec.retries.memoryFactor."""
 

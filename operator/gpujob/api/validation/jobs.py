@@ -211,7 +211,6 @@ _OWN: Final[tuple[Rule, ...]] = (
 RULES: Final = (*pods.RULES, *_OWN)
 """All rules that a GPUJob must keep."""
 
-
 FREE: Final = ("suspend", "stall", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
 """Fields that may change at any time: limits act on what runs."""
 

@@ -93,7 +93,6 @@ FREE_PATH: Final = (
     "and not below /gpujob, /opt/gpujob or /run/gpujob, which are the operator's"
 )
 
-
 RULES: Final[tuple[Rule, ...]] = (
     one_of(Volume, "a volume"),
     one_of(EnvironmentSource, "valueFrom"),

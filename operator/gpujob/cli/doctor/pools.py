@@ -21,7 +21,6 @@ from gpujob.values.vocabulary import HostAccess, Reason, Vendor
 OLD_PRICES: Final = 180
 """Days after which list prices are reported as old."""
 
-
 OF_NODES: Final = frozenset({"Kubernetes", "Autoscaler", "Karpenter", "Medik8s", "CNI and CSI agents", "NPD"})
 """Sources of signals that look at nodes, not at GPUs."""
 

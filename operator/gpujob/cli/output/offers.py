@@ -62,7 +62,6 @@ ROOM_FOR_COMPONENTS: Final = 20
 ROOM_FOR_SHAPE: Final = 36
 """The width of the memory of one gang beside them."""
 
-
 OUTCOME_STYLES: Final = {
     Outcome.CHOSEN: "green",
     Outcome.FITS: "",

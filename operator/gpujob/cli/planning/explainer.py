@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 OTHERS: Final = 3
 """Pools beside the chosen one that are explained by default; a plan has fewer."""
 
-
 AFTER_PLACEMENT: Final = (State.PLACED, State.STARTING, State.FAILED)
 """States of a placed job in which its fate matters more than its placement."""
 

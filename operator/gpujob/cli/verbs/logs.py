@@ -42,7 +42,6 @@ _STAMPED: Final = re.compile(
 
 Write = Callable[[bytes], Any]
 
-
 Stamp = tuple[int, int, str]
 """Seconds of Unix time, nanoseconds, and both as RFC 3339."""
 

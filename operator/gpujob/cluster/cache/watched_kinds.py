@@ -53,7 +53,6 @@ GPUPOOLS: Final = Resource(GROUP, VERSION, "gpupools", namespaced=False)
 PROFILES: Final = Resource(GROUP, VERSION, "gpujobprofiles")
 GPURUNTIMES: Final = Resource(GROUP, VERSION, "gpuruntimes", namespaced=False)
 
-
 DRA_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """Versions of resource.k8s.io that are read, the newest first: Kubernetes 1.34, 1.33, 1.32. Older ones have none."""
 

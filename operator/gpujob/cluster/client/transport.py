@@ -40,7 +40,6 @@ KEEP_ALIVE = 75.0
 
 log = structlog.get_logger(__name__)
 
-
 Trim = Callable[[bytes], bytes]
 
 

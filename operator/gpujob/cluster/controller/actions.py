@@ -49,7 +49,6 @@ REFUSALS: Final = frozenset({Reason.NAME_CONFLICT.value, Reason.CHILD_REFUSED.va
 AT_ONCE: Final = 32
 """Jobs with writes in flight at the same time."""
 
-
 LISTS_OF_EVENTS: Final = 2
 """Lists of events at the same time: the API server reads all events of a namespace for each."""
 

@@ -13,7 +13,6 @@ SPAN: Final = 120.0
 SHORTEST: Final = 5.0
 """Seconds below which no rate is computed."""
 
-
 ANEW: Final = 0.5
 """The fraction of a counter below which the program counts as restarted."""
 

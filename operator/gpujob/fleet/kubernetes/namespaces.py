@@ -17,7 +17,6 @@ PRIVILEGED: Final = "privileged"
 BASELINE: Final = "baseline"
 RESTRICTED: Final = "restricted"
 
-
 UID_RANGE: Final = "openshift.io/sa.scc.uid-range"
 GROUP_RANGES: Final = "openshift.io/sa.scc.supplemental-groups"
 """Annotations by which OpenShift gives a namespace its ids: start/size or start-end, groups as a list of such ranges. Its

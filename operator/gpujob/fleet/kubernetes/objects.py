@@ -24,10 +24,8 @@ DEVICE_FILES: Final = ("/dev/kfd", "/dev/dri", "/dev/nvidia")
 EXTENDED_STATUS: Final = "extendedResourceClaimStatus"
 """The field of a pod's status that names that claim (Kubernetes 1.34)."""
 
-
 _NVIDIA_GPU: Final = re.compile(r"(?:[A-Za-z0-9._-]{1,64}[._-])?gpu(?:[._-][A-Za-z0-9._-]{1,64})?")
 """Names of NVIDIA's whole or shared devices: gpu, gpu.shared, shared-gpu."""
-
 
 Selector = tuple[tuple[str, str, tuple[str, ...]], ...]
 """Node labels as terms that all hold: key, operator (In, NotIn, Exists, DoesNotExist), values."""

@@ -15,20 +15,15 @@ from gpujob.values.untrusted import one_line, table, tables
 MOST: Final = 256
 """The most handlers of a node that are read."""
 
-
 LONGEST: Final = 253
-
 
 UNKNOWN: Final = ""
 """The handler of a RuntimeClass whose handler cannot be read."""
 
-
 Classes = Mapping[str, "RuntimeClass"]
 """The RuntimeClasses that exist, by name."""
 
-
 NO_CLASSES: Final[Classes] = MappingProxyType({})
-
 
 NOTHING: Final = Resources()
 

@@ -16,7 +16,6 @@ from gpujob.values.vocabulary import CapacityType
 PROVIDERS: Final = {"aws": "aws", "azure": "azure", "gce": "gcp", "oci": "oci"}
 """Clouds by the scheme of a node's provider id, for schemes that differ from the name or are in the table of prices."""
 
-
 _CAPACITY_LABELS: Final[tuple[tuple[str, dict[str, CapacityType]], ...]] = (
     (
         "karpenter.sh/capacity-type",
@@ -37,7 +36,6 @@ _CAPACITY_LABELS: Final[tuple[tuple[str, dict[str, CapacityType]], ...]] = (
 """Keys and values in lower case, because such labels are also written by hand. The last one is the convention of clusters without
 a cloud's own (AWS node termination handler, kOps).
 """
-
 
 _CAPACITY_KEYS: Final = frozenset(key for key, _ in _CAPACITY_LABELS)
 _MEANINGS: Final = dict(_CAPACITY_LABELS)

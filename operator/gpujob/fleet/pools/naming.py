@@ -20,7 +20,6 @@ _TYPES: Final = frozenset(kind.value.lower() for kind in CapacityType)
 """The suffixes of discovered pools' names."""
 _HASHED: Final = re.compile(rf"(.+-(?:{'|'.join(kind.lower() for kind in CapacityType)}))-[0-9a-f]{{6,64}}")
 
-
 SHORTEST: Final = 6
 """Digits of a hash that is unique."""
 FULL: Final = 64

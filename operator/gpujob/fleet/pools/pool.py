@@ -28,7 +28,6 @@ from gpujob.values.vocabulary import CapacityType, DeviceKind, Reason, Vendor
 NodeSizes = tuple[tuple[int, int], ...]
 """The devices of nodes, the most first, each with the number of nodes that have at least as many."""
 
-
 MOST_NODES: Final = 8
 """The largest gang that is tried without a request; the user must request larger ones."""
 

@@ -21,7 +21,6 @@ from gpujob.values.vocabulary import DeviceKind, Reason
 _MODE: Final = re.compile(r"(spx|dpx|tpx|qpx|cpx)_nps[1248]")
 _PIECES: Final = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4}
 
-
 _Found = tuple[Portion, tuple[Finding, ...], Finding | None]
 
 

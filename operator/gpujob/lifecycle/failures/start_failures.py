@@ -33,7 +33,6 @@ _OF_NODE: Final = re.compile(
 )
 """What a container runtime says where the node's devices, driver or disk are in the way."""
 
-
 _LACKS: Final = re.compile(
     r"\b(?:secret|configmap)s? \"[^\"]{1,253}\" not found|non-existent (?:secret|config) key|is forbidden"
 )

@@ -22,7 +22,6 @@ from gpujob.values.vocabulary import Outcome
 SLOWER: Final = 2
 """Divisor for the catalog speed of an unmeasured device: the largest error among the catalog's own rows (catalog.throughput)."""
 
-
 ENOUGH: Final = 3
 """Runs after which a device counts as measured: the median of three tolerates one slow run."""
 

@@ -43,7 +43,6 @@ _LINK: Final = NoFeature(
     place="placement.accelerators",
 )
 
-
 _PART_OF_PYTORCH: Final = NoFeature("is part of PyTorch, which every image of it has; leave it out")
 _TRITON: Final = NoFeature(
     "is in every PyTorch image; write TorchCompile in its place, which has the C compiler that Triton needs",

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 SIZES: Final = frozenset({"layers", "hidden", "heads", "ffn", "vocabulary"})
 """The dimensions of a job's model if none of them must be looked up or guessed."""
 
-
 USUAL_PRECISION: Final = {
     Method.FULL: Precision.MIXED,
     Method.LORA: Precision.BF16,

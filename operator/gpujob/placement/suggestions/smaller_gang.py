@@ -18,7 +18,6 @@ from gpujob.values.vocabulary import Outcome, Verdict
 MOST_GPUS: Final = 64
 """The most GPUs of a pod that the job's schema accepts."""
 
-
 _Started = Callable[[int, int], StartsNow | None]
 """What starts with so many nodes and GPUs of each; None if it does not."""
 

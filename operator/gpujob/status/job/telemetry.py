@@ -30,7 +30,6 @@ class Telemetry:
 
 _PLAIN: Final = re.compile(r"(?!(?i:true|false|yes|no|on|off|null|y|n)$)[A-Za-z][A-Za-z0-9._-]*")
 
-
 _ANOTHER_PORT: Final = (
     "the pod is on the network of its node, where another program has this port: once that ends, the reporter takes "
     "it, and a new attempt has another one"

@@ -50,13 +50,10 @@ TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 """The annotation with the pod's index in an Indexed Job."""
 
-
 NODE_NAME_FIELD: Final = "metadata.name"
-
 
 LONGEST_GRACE: Final = 86400
 """Seconds of grace that are believed."""
-
 
 MOST_UNHEALTHY: Final = 8
 """Devices of a pod that are reported as Unhealthy."""
