@@ -15,31 +15,17 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
 
 import structlog
 
 from gpujob.cluster.client.api_errors import AlreadyExists, ApiError, Conflict, JsonObject, NotFound
-from gpujob.cluster.client.client import MERGE_PATCH
+from gpujob.cluster.client.client import MERGE_PATCH, ApiClient
 from gpujob.cluster.client.paths import Resource
 from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY, Clock, Patience
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 
 log = structlog.get_logger(__name__)
-
-
-class LeaseApi(Protocol):
-    """The three calls of `ApiClient` that a Lease needs."""
-
-    async def get(self, path: str, *, patience: Patience) -> JsonObject:
-        """The object at a path."""
-
-    async def create(self, path: str, body: JsonObject, *, patience: Patience) -> JsonObject:
-        """The object as created."""
-
-    async def patch(self, path: str, body: JsonObject, content_type: str, *, patience: Patience) -> JsonObject:
-        """The object as patched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +120,7 @@ class Leadership:
 
     def __init__(
         self,
-        client: LeaseApi,
+        client: ApiClient,
         namespace: str,
         name: str,
         identity: str,
