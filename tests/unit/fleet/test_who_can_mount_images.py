@@ -33,7 +33,7 @@ def test_versions_decide_and_what_is_unknown_is_never_able(
     runtime: Any, kubelet: Any, able: bool | None, told: str
 ) -> None:
     found = image_mounts({"nodeInfo": {"containerRuntimeVersion": runtime, "kubeletVersion": kubelet}})
-    assert (found.able, found.told) == (able, told)
+    assert (found.able, found.why) == (able, told)
 
 
 @pytest.mark.parametrize("status", [{}, {"nodeInfo": None}, {"nodeInfo": []}, {"nodeInfo": "x" * 9000}])

@@ -264,7 +264,7 @@ class Writer:
         await self._delete(GPUPOOLS, None, name, uid)
 
     async def _apply(self, resource: Resource, body: Mapping[str, Any]) -> Any:
-        """An object after its fields were applied, whoever wrote them before."""
+        """An object after its fields were applied, also those that another one wrote before."""
         self._check()
         path = resource.path(body["metadata"]["namespace"], body["metadata"]["name"])
         manager = {"fieldManager": FIELD_MANAGER, "force": "true"}
