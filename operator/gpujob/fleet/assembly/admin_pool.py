@@ -37,15 +37,15 @@ def claimed_pool(
     """
     row = catalog.device(admin.accelerator) if admin.accelerator else None
     # Nodes whose devices are not known say nothing of the others.
-    told = [group for group in groups if unknown_devices(group, row) is None] or groups
-    admin, beyond = within_machine(with_machine(admin, groups, catalog), told, catalog)
-    facts, problem = _common_facts(admin, told, catalog)
-    request, unasked = _request(admin, told)
-    problem = problem_of(admin) if admin.unreadable else problem or unasked or _uneven(admin, told)
+    identified = [group for group in groups if unknown_devices(group, row) is None] or groups
+    admin, beyond = within_machine(with_machine(admin, groups, catalog), identified, catalog)
+    facts, problem = _common_facts(admin, identified, catalog)
+    request, unasked = _request(admin, identified)
+    problem = problem_of(admin) if admin.unreadable else problem or unasked or _uneven(admin, identified)
     nodes = known if problem is None else nodes
     origins = [group.origin for group in groups] or origins_of_new(admin)
     capacity = admin.capacity_type or _capacity_type(origins)
-    added = gpus_of_new(admin, (group.total or group.healthy for group in told))
+    added = gpus_of_new(admin, (group.total or group.healthy for group in identified))
     coming = pricing.Coming(added, origins[0]) if added else None
     price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming, facts.share)
     growth = growth_of(admin, nodes)
@@ -53,7 +53,7 @@ def claimed_pool(
         name=admin.name,
         discovered=False,
         vendor=facts.vendor,
-        resource=admin.resource or (told[0].resource if told else facts.vendor.resource),
+        resource=admin.resource or (identified[0].resource if identified else facts.vendor.resource),
         accelerator=facts.accelerator,
         memory=admin.memory or facts.memory,
         driver=facts.driver,
@@ -80,11 +80,11 @@ def claimed_pool(
         selector=admin.terms,
         growth=growth,
         request=request,
-        also_counted_as=also_counted_as(told[0]) if told else (),
+        also_counted_as=also_counted_as(identified[0]) if identified else (),
         host_devices=admin.device_mode is DeviceMode.HOST_DEVICES,
         fabric=admin.fabric,
         namespaces=admin.namespaces,
-        vendor_assumed=_is_assumed(admin, told, facts, catalog),
+        vendor_assumed=_is_assumed(admin, identified, facts, catalog),
     )
 
 
