@@ -279,6 +279,42 @@ def storage_class(name: str, *, created: str = "", **annotations: str) -> dict[s
     }
 
 
+def volume(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {}}
+
+
+def bound(name: str, to: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default"}
+    spec, status = {"volumeName": to, "accessModes": ["ReadWriteOnce"]}, {"phase": "Bound"}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec, "status": status}
+
+
+@pytest.mark.parametrize(("named", "there", "why"), [
+    ({}, [storage_class("fast"), storage_class("slow")], "it names no StorageClass and none is the default"),
+    ({"storageClassName": "nosuch"}, [storage_class("fast", default="true")], "StorageClass nosuch does not exist"),
+    ({"storageClassName": "nosuch"}, [storage_class("fast"), volume("pv"), bound("c", "pv")],
+     "StorageClass nosuch does not exist"),
+    ({"storageClassName": "nosuch"}, [storage_class("fast"), volume("pv"), volume("free"), bound("c", "pv")], None),
+    ({"storageClassName": "fast"}, [storage_class("fast")], None),
+    ({}, [storage_class("fast", default="true")], None),
+    ({"storageClassName": "nosuch"}, [], None),
+])  # fmt: skip
+def test_a_claim_that_gets_no_volume_is_told_before_its_pod_waits(
+    named: dict[str, str], there: list[dict[str, Any]], why: str | None
+) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "6Gi"}}, **named}
+    volumes = [{"name": "s", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]
+    queue = [Waiting("0", "", demand(volumes=volumes), namespace="default")]
+    (found,) = (
+        placing.decision for placing in place_all(queue, fleet(node("a", H100), *there, catalog=ANY_IMAGES), ANY_IMAGES)
+    )
+    assert found.verdict is (Verdict.MISCONFIGURED if why else Verdict.PLACED)
+    if why:
+        assert [each.message for each in found.problems] == [
+            f"volumes[0].ephemeral: {why}, so its claim gets no volume; name one that `kubectl get storageclass` lists"
+        ]
+
+
 OLD, NEW = "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
 
 
@@ -299,8 +335,8 @@ OLD, NEW = "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
         ([storage_class("fast", default="true"), storage_class("slow", default="true")], True),
         ([storage_class("fast", default="true"), storage_class("archive", default="true")], False),
         ([storage_class("fast", default="false"), storage_class("slow", default="true")], False),
-        # None is the default: such a claim has no class, and no quota of a class counts it.
-        ([storage_class("fast"), storage_class("slow")], False),
+        # None is the default: such a claim has no class, and no quota of a class counts it; a volume that is there may be bound.
+        ([storage_class("fast"), storage_class("slow"), volume("pv")], False),
     ],
 )
 def test_a_claim_that_names_no_class_counts_in_the_quota_of_the_default_one(

@@ -77,6 +77,15 @@ def test_hosts_of_two_sizes_must_be_fixed_for_every_job(spec: dict[str, int]) ->
     )
 
 
+def test_a_host_of_which_the_number_of_gpus_is_not_known_makes_no_two_sizes() -> None:
+    nodes = [plain("a", H100, 4), node("b", labels=OF_POOL)]
+    found = decided(*nodes, hosts("H100-SXM"), gpusPerNode=4)
+    assert found.choice is not None, summary(found)
+    assert found.choice.nodes == ("a",)
+    waiting = summary(decided(*nodes, hosts("H100-SXM"), nodes=2, gpusPerNode=4))
+    assert "the number of GPUs of node b is unknown; set spec.gpusPerNode in GPUPool hd" in waiting
+
+
 def driver(version: str | None) -> dict[str, Any]:
     """Labels of a node of the pool that show this driver, or none: CUDA's version shows the oldest that has it."""
     keys = ("driver-version.full", "driver.major", "driver-version.major", "driver.minor", "driver.rev", "runtime.major",

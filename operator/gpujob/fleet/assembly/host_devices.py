@@ -41,5 +41,5 @@ def _group(node: Node, vendor: Vendor, admin: AdminPool, catalog: Catalog) -> De
     if not count:
         sentence = "the number of GPUs of node {} is unknown; set spec.gpusPerNode in GPUPool {}"
         problem = Finding(Reason.DEVICE_UNKNOWN, sentence, (node.name, admin.name))
-        facts = replace(facts, problem=problem, unnamed=False)
+        facts = replace(facts, problem=problem, unnamed=False, declarable=False)
     return DeviceGroup(node, origin, HOST_DEVICES, facts, count, count or 0)

@@ -162,6 +162,16 @@ class Volumes:
         newest = max(defaults, key=lambda each: each.created, default=None)
         return newest.name if newest else "" if self.classes else None
 
+    def never_makes(self, storage_class: str) -> bool:
+        """Whether a new claim of this StorageClass (empty: none is named) gets no volume: no such class exists, and no
+        PersistentVolume is left to bind.
+        """
+        known = {each.name for each in self.classes.values()} | ({""} if self.default_class else set())
+        if not self.classes or storage_class in known:
+            return False
+        bound = {claim.volume for claim in self.claims.values()}
+        return all(name in bound for _, name in self.ties)
+
     def volume(self, namespace: str, name: str) -> Volume | None:
         """The nodes of a claim; None if it does not exist."""
         claim = self.claims.get((namespace, name))

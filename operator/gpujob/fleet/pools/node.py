@@ -8,6 +8,7 @@ from gpujob.fleet.devices.shared_cards import Silicon
 from gpujob.fleet.kubernetes.image_volumes import UNTOLD, ImageMounts
 from gpujob.fleet.kubernetes.objects import Labels, Resources, Taint
 from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,12 @@ class PoolNode:
 
     def unnumbered(self, why: Finding | None = None) -> PoolNode:
         """The node of a pool of known devices while its own are not known: how many of them it will have is unknown."""
-        return replace(self, total=None, healthy=0, free=0, unready=self.unready or why)
+        now = self.unready
+        if why is not None and now is not None and now.reason is Reason.NO_ALLOCATABLE:
+            why = replace(why, reason=now.reason)  # It explains why the node offers nothing.
+        elif now is not None:
+            why = now
+        return replace(self, total=None, healthy=0, free=0, unready=why)
 
     @property
     def started_for_one(self) -> bool:

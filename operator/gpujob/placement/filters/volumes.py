@@ -15,8 +15,12 @@ def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
     """The demand with the limits of its claims, as far as those of the namespace are known, and the StorageClass of claims that name
     none.
     """
-    if demand.new_claims and (default := fleet.volumes.default_class):
-        demand = demand.but(new_claims=tuple((own or default, size) for own, size in demand.new_claims))
+    if demand.new_claims:
+        each = zip(demand.claim_volumes, demand.new_claims, strict=True)
+        unmade = tuple((index, own) for index, (own, _) in each if fleet.volumes.never_makes(own))
+        default = fleet.volumes.default_class or ""
+        made = tuple((own or default, size) for own, size in demand.new_claims)
+        demand = demand.but(new_claims=made, unmade=unmade)
     if not demand.claims or not fleet.volumes.knows(namespace):
         return demand
     named = {claim: fleet.volumes.volume(namespace, claim) for claim in demand.claims}

@@ -150,6 +150,8 @@ class Demand:
     """The claims that one node at a time can mount."""
     lost: tuple[str, ...] = ()
     """The claims that do not exist."""
+    unmade: tuple[tuple[int, str], ...] = ()
+    """Of volumes whose claims get no volume: the index in spec.volumes and the StorageClass (empty: none is named)."""
     troubled: tuple[tuple[str, str], ...] = ()
     """The claims with which no pod starts, and the reason of each."""
     terminating: str = ""
