@@ -218,3 +218,17 @@ def test_a_new_node_without_devices_is_waited_for_as_in_a_plan(
     (pool,) = json.loads(gpujob("pools", "--cluster", "-", "-o", "json", stdin=stdin).out)
     assert (pool["problem"] and pool["problem"]["reason"]) == problem
     assert problem or {each["reason"] for each in pool["notReady"]} == {"WaitingForDevices"}
+
+
+def test_a_pool_of_a_node_without_a_device_plugin_says_so_once(gpujob: Command) -> None:
+    """It joins with the others in a gang, and differs from them in nothing that labels say."""
+    nodes = [
+        node("a", H100),
+        node("b", H100, devices={}),
+        node("c", H100, labels={"nvidia.com/mig.config.state": "pending"}),
+    ]
+    answer = gpujob("pools", "--cluster", "-", "-o", "wide", stdin=yaml.safe_dump_all(nodes))
+    assert answer.code == 0
+    assert answer.out.count("labels of node b show NVIDIA devices but no device plugin offers nvidia.com/gpu") == 1
+    assert answer.out.count("node c: nvidia.com/mig.config.state is pending") == 1
+    assert "but for what their nodes offer now" in answer.out

@@ -96,11 +96,12 @@ def _notes(pool: Pool, fleet: Fleet) -> list[str]:
 
 
 def _findings(pool: Pool) -> list[Finding]:
-    """The problem of a pool, then its warnings, then nodes that accept no jobs now."""
+    """The problem of a pool, then its warnings, then nodes that accept no jobs now for another reason."""
+    problem = pool.problem.message if pool.problem else None
     return [
         *filter(None, [pool.problem, barred(pool)]),
         *pool.doubts,
-        *(node.unready for node in pool.nodes if node.unready),
+        *(node.unready for node in pool.nodes if node.unready and node.unready.message != problem),
         *(node.suspected for node in pool.nodes if node.suspected and not node.unready),
         *(node.planned for node in pool.nodes if node.planned and not node.unready),
     ]
@@ -111,5 +112,6 @@ def _apart(pool: Pool, fleet: Fleet) -> Iterator[str]:
     plain_names = plain_names_in(pool.name)
     for joined in (each for each in fleet.pools if each.joins and each.name in plain_names):
         others = [first for first, *_ in joined.joins if first != pool.name]
-        facts = next(doubt.numbers[-1] for doubt in joined.doubts if doubt.reason is Reason.NODES_DIFFER)
+        told = (doubt.numbers[-1] for doubt in joined.doubts if doubt.reason is Reason.NODES_DIFFER)
+        facts = next(told, "what their nodes offer now")
         yield f"like {listed(others)}, but for {facts}"
