@@ -1,5 +1,5 @@
 """Of fixes that change the same field and are equally near the one at the lowest price is shown, and one that surely runs before one
-with which the model may not; of a price limit the lowest one, with the doubt.
+with which the model may not; of a price limit the lowest one, with the warning.
 """
 
 from __future__ import annotations
@@ -84,18 +84,17 @@ def test_a_fix_with_which_the_model_surely_runs_comes_first(
     assert placed.candidate.risk == 0
 
 
-@pytest.mark.parametrize(("gpus", "limit", "doubt"), [
+@pytest.mark.parametrize(("gpus", "limit", "risk"), [
     # L4 holds 20.75Gi of at most 24.93Gi on three GPUs, whose number does not divide the heads; A100 holds both.
     (3, "3.00", ", where the model may need more memory (MemTight), where engines may reject that number of GPUs (HeadsNotDivided)"),
     (4, "4.00", ""),
     (2, "6.00", ""),
 ])  # fmt: skip
-def test_the_fix_of_a_price_limit_is_the_smallest_and_names_the_doubt(gpus: int, limit: str, doubt: str) -> None:
+def test_the_fix_of_a_price_limit_is_the_smallest_and_names_the_warning(gpus: int, limit: str, risk: str) -> None:
     nodes = [node("l", L4, gpus, price="1"), node("a", A100, price="6")]
     model = {"name": "qwen2.5-32b", "method": "Inference"}
     fix = fixed(*nodes, model=model, placement={"maxPricePerHour": "0.50"})
     assert [(change.field, change.after) for change in fix.changes] == [("spec.placement.maxPricePerHour", limit)]
     assert (
-        fix.message
-        == f"with spec.placement.maxPricePerHour {limit} instead of 0.50 it would fit pool {fix.pool}{doubt}"
+        fix.message == f"with spec.placement.maxPricePerHour {limit} instead of 0.50 it would fit pool {fix.pool}{risk}"
     )

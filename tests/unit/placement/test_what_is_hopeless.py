@@ -96,7 +96,9 @@ def test_a_model_that_more_nodes_hold_than_are_tried_is_told_their_number() -> N
     assert summary(found).startswith(
         "the only pool, a100-80gb-ondemand, cannot run it on up to 8 nodes: the model needs "
     )
-    assert summary(found).endswith(f"; with spec.nodes {change.after} it would fit pool a100-80gb-ondemand")
+    assert summary(found).endswith(
+        f"; with spec.nodes {change.after} it would fit pool a100-80gb-ondemand, where the model may need more memory (MemTight)"
+    )
     assert decided(*nodes_of(40, A100, 8), model=LARGE, nodes=change.after).verdict is Verdict.PLACED
     # One node fewer holds it not at all, or only with the warning MemTight.
     fewer = decided(*nodes_of(40, A100, 8), model=LARGE, nodes=change.after - 1)

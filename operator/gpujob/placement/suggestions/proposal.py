@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
@@ -11,6 +12,7 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change
 from gpujob.placement.suggestions import costs
 from gpujob.values.finding import listed
+from gpujob.values.vocabulary import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,19 @@ def proposed(distance: float, field: str, before: object, after: object, demand:
 def cut(distance: float, field: str, before: object, after: object, changed: Demand) -> Proposal:
     """The proposal of a change that may stop the program as it is, see `costs.of_a_cut`."""
     return proposed(costs.of_a_cut(distance, changed.max_price is not None), field, before, after, changed)
+
+
+RISKS: Final = {
+    Reason.MEM_TIGHT: ", where the model may need more memory (MemTight)",
+    Reason.HEADS_NOT_DIVIDED: ", where engines may reject that number of GPUs (HeadsNotDivided)",
+}
+"""What a fix says where the model may not run with it."""
+
+
+def risks_of(placed: Candidate) -> str:
+    """Why the model may not run as a fix places it; empty if it surely runs."""
+    reasons = {each.reason for each in placed.doubts}
+    return "".join(clause for reason, clause in RISKS.items() if reason in reasons)
 
 
 def said(every: Sequence[Change]) -> str:

@@ -39,7 +39,7 @@ from gpujob.placement.suggestions.constraints import (
 )
 from gpujob.placement.suggestions.model_memory import fewer_for_model, lighter_model, more_nodes
 from gpujob.placement.suggestions.namespace_limits import other_priority, within_limits, within_quota
-from gpujob.placement.suggestions.proposal import Proposal, Repair, said
+from gpujob.placement.suggestions.proposal import Proposal, Repair, risks_of, said
 from gpujob.placement.suggestions.requests import (
     less_memory,
     one_node,
@@ -68,12 +68,6 @@ PROPOSED: Final = 1500
 
 PURSUED: Final = 12
 """The nearest changes that do not help alone, to which a further change is added."""
-
-DOUBTS: Final = {
-    Reason.MEM_TIGHT: "where the model may need more memory (MemTight)",
-    Reason.HEADS_NOT_DIVIDED: "where engines may reject that number of GPUs (HeadsNotDivided)",
-}
-"""What a fix says where the model may not run with it."""
 
 REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.MEM_TOO_SMALL: (less_memory, more_nodes, lighter_model),
@@ -117,9 +111,7 @@ def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
     choice = choose(found.demand, fleet, catalog).choice
     if choice is not None:
         fix = _fix(replace(found, pool=choice.candidate.pool.name))
-        reasons = {doubt.reason for doubt in choice.candidate.doubts}
-        doubted = [sentence for reason, sentence in DOUBTS.items() if reason in reasons]
-        return replace(decision, fix=replace(fix, message=", ".join((fix.message, *doubted))))
+        return replace(decision, fix=replace(fix, message=fix.message + risks_of(choice.candidate)))
     nearest = decide(found.demand, fleet, catalog, found.pool or None).candidates[0]
     fix = _fix(replace(found, pool=nearest.pool.name))
     return replace(decision, fix=replace(fix, message=f"{fix.message}, {state_now(nearest)}"))
@@ -304,7 +296,7 @@ def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str, bool
 def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) -> _Step:
     """Of the steps that change the same fields and are as near as the first one that helps, the one that places the job now, at the
     lowest price. If the model may not run with it (MemTight, HeadsNotDivided), the nearest one of these fields with which it
-    surely runs; of a price limit the lowest one, and its fix names the doubt.
+    surely runs; of a price limit the lowest one, and its fix names the warning.
     """
     alike = [step for step in steps if _fields(step) == _fields(first)]
     near = [step for step in alike if math.isclose(step.distance, first.distance)]
