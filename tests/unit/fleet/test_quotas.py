@@ -315,6 +315,24 @@ def test_a_claim_that_gets_no_volume_is_told_before_its_pod_waits(
         ]
 
 
+@pytest.mark.parametrize(("named", "there", "verdict"), [
+    ({}, [storage_class("fast", default="true")], Verdict.PLACED),
+    ({}, [storage_class("fast")], Verdict.MISCONFIGURED),
+    ({}, [], Verdict.MISCONFIGURED),
+    # An empty name is the wish for no class.
+    ({"storageClassName": ""}, [storage_class("fast", default="true")], Verdict.MISCONFIGURED),
+])  # fmt: skip
+def test_a_claim_without_a_class_gets_the_default_one(
+    named: dict[str, str], there: list[dict[str, Any]], verdict: Verdict
+) -> None:
+    claim = {**bound("c", ""), "spec": {"accessModes": ["ReadWriteOnce"], **named}, "status": {"phase": "Pending"}}
+    volumes = [{"name": "s", "persistentVolumeClaim": {"claimName": "c"}}]
+    queue = [Waiting("0", "", demand(volumes=volumes), namespace="default")]
+    here = fleet(node("a", H100), claim, *there, catalog=ANY_IMAGES)
+    (found,) = (placing.decision for placing in place_all(queue, here, ANY_IMAGES))
+    assert found.verdict is verdict, summary.summary(found)
+
+
 OLD, NEW = "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
 
 

@@ -62,6 +62,8 @@ class VolumeClaim:
     """Whether one node at a time can mount it."""
     trouble: str = ""
     """Why the scheduler rejects pods that name it."""
+    takes_default: bool = False
+    """Whether a default StorageClass ends that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +179,14 @@ class Volumes:
         claim = self.claims.get((namespace, name))
         if claim is None:
             return None
+        # Kubernetes gives it the default class (RetroactiveDefaultStorageClass, 1.28).
+        trouble = "" if claim.takes_default and self.default_class else claim.trouble
         tie = self.ties.get(("", claim.volume), UNTIED)
         if tie == UNTIED:
-            return Volume(name, None, "", claim.one_node, claim.trouble)
+            return Volume(name, None, "", claim.one_node, trouble)
         if tie not in self._allowed:
             self._allowed[tie] = frozenset(node.name for node in self.nodes.values() if tie.allows(node))
-        return Volume(name, self._allowed[tie], str(tie), claim.one_node, claim.trouble, tie)
+        return Volume(name, self._allowed[tie], str(tie), claim.one_node, trouble, tie)
 
 
 def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
@@ -190,7 +194,7 @@ def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
     metadata, spec = table(raw, "metadata"), table(raw, "spec")
     modes = spec.get("accessModes")
     words = [mode for mode in modes if isinstance(mode, str)] if isinstance(modes, list) else []
-    trouble = ""
+    trouble, takes_default = "", False
     if metadata.get("deletionTimestamp"):
         trouble = "is being deleted"
     elif table(raw, "status").get("phase") == "Lost":
@@ -200,9 +204,10 @@ def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
     ):
         # Only a claim with a StorageClass can wait for its first pod.
         trouble = "is not bound and names no StorageClass (`kubectl get storageclass` lists them)"
+        takes_default = spec.get("storageClassName") is None
     volume = spec.get("volumeName")
     one_node = bool(words) and all(mode in OF_ONE_NODE for mode in words)
-    return VolumeClaim(volume if isinstance(volume, str) else "", one_node, trouble)
+    return VolumeClaim(volume if isinstance(volume, str) else "", one_node, trouble, takes_default)
 
 
 def read_storage_class(raw: Mapping[str, Any]) -> StorageClass:
