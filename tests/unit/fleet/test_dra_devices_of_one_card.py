@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from builders import (
+    A100,
     MI300X,
     Object,
     decision,
@@ -191,3 +192,37 @@ def test_the_number_of_devices_of_one_card_contradicts_no_label(mode: str, held:
     offered = uncounted(0, mode)[held:]
     pool = pool_of(fleet(node("n", price="2"), resource_slice("n", AMD, *offered), AMD_CLASS), "n")
     assert (pool.portion.profile, pool.total, pool.doubts) == (mode, len(offered), ())
+
+
+BOTH = node(
+    "n",
+    A100,
+    2,
+    devices={"nvidia.com/gpu": "1", "nvidia.com/mig-3g.40gb": "2"},
+    labels={"nvidia.com/mig.strategy": "mixed"},
+)
+
+
+@pytest.mark.parametrize(
+    ("held", "whole", "slices"),
+    [
+        ((), 1, 2),
+        (("gpu-0-mig-0",), 1, 1),
+        (("gpu-0-mig-0", "gpu-0-mig-1"), 1, 0),
+        (("gpu-1",), 0, 2),
+        (("gpu-1", "gpu-0-mig-1"), 0, 1),
+    ],
+)
+def test_a_claim_takes_of_the_plugin_s_resource_that_its_device_is_of(
+    held: tuple[str, ...], whole: int, slices: int
+) -> None:
+    claim = [resource_claim("c", NVIDIA, "n", *held)] if held else []
+    found = free(fleet(BOTH, HALF_SLICED, ANY_NVIDIA, *claim))
+    assert found == {"whole": whole, "3g.40gb": slices}
+
+
+def test_where_kinds_and_resources_do_not_agree_a_claim_takes_of_each() -> None:
+    single = node("n", A100, 2, devices={"nvidia.com/gpu": "2"}, labels={"nvidia.com/mig.strategy": "single"})
+    slices = resource_slice("n", NVIDIA, mig(0, 0), mig(0, 1))
+    found = fleet(single, slices, ANY_NVIDIA, resource_claim("c", NVIDIA, "n", "gpu-0-mig-0"))
+    assert [pool.free for pool in found.pools] == [1]

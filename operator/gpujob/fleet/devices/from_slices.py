@@ -78,15 +78,12 @@ def with_slices(
 
 def taken_from(node: Node, resource: str, inventory: Inventory, catalog: Catalog) -> frozenset[Key]:
     """The devices of drivers whose allocation leaves a node less of a resource: its own, and other views of their cards."""
-    offered = [each for found in _offered(node, inventory, catalog).values() for each in found]
-    # What a device plugin offers and a driver too is any of the vendor's devices.
+    offered = _offered(node, inventory, catalog)
+    every = [each for found in offered.values() for each in found]
     vendor = vendor_of(resource) if resource in node.capacity or resource in node.devices else None
-    own = [
-        device
-        for group, devices in offered
-        if group.resource == resource or group.facts.vendor is vendor
-        for device in devices
-    ]
+    same = _of_plugin(resource, offered.get(vendor, ())) if vendor is not None else []
+    named = [each for each in every if each[0].resource == resource]
+    own = [device for _, devices in (*same, *named) for device in devices]
     return frozenset(
         other.key for other in inventory.devices(node.name) if any(takes_from(other, device) for device in own)
     )
@@ -123,6 +120,12 @@ def _offers(devices: Sequence[SliceDevice], inventory: Inventory) -> list[_Offer
     return found
 
 
+def _of_plugin(resource: str, offered: Sequence[Offered]) -> Sequence[Offered]:
+    """What drivers offer of a vendor's devices that a device plugin offers as a resource: by their kind, else any of them."""
+    same = [each for each in offered if resource_of(each[0].facts.vendor, each[1][0]) == resource]
+    return same or offered
+
+
 def _apart(groups: Sequence[DeviceGroup]) -> list[DeviceGroup]:
     """Groups with unique names, because free devices are counted by name; the model distinguishes them."""
     often: dict[str, int] = defaultdict(int)
@@ -141,7 +144,7 @@ def _model(group: DeviceGroup, number: int) -> str:
 
 def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[Offered]]) -> DeviceGroup | None:
     """The devices of a device plugin on a node with slices too: the same devices, of which claims may hold some."""
-    same = [other for other, _ in offered.get(group.facts.vendor, ())]
+    same = [other for other, _ in _of_plugin(group.resource, offered.get(group.facts.vendor, ()))]
     if not same:
         return group
     if group.lacks_plugin or not (group.healthy or group.node.capacity.get(group.resource)):
