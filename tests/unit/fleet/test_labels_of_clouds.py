@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from builders import A100, H100, L4, MI300X, MI325X, Object, decision, fleet, gpupool, node, pool_of
 
+from gpujob.catalog.files.load import load_catalog
 from gpujob.fleet.devices.group import TELLING
 from gpujob.fleet.labels.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
+from gpujob.fleet.labels.facts import devices_of_machine
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.vendors.amd import NFD_MODEL
 from gpujob.fleet.vendors.nvidia import NFD_DEVICES
@@ -238,6 +240,23 @@ def test_no_fact_of_one_of_two_contradicting_labels_ends_a_job(spec: Object) -> 
         raw = node("n", labels=labels, devices={NVIDIA: "8"})
         assert decision(raw, **spec).verdict is Verdict.MISCONFIGURED
         assert decision(raw, placement={"accelerators": {"allow": ["L4"]}}).verdict is Verdict.IMPOSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("machine", "count"),
+    [
+        ("gpu-mi300x8-1536gb", 8), ("gpu-h100x1-80gb", 1), ("gpu-h200x8-1128gb", 8), ("gpu_2x_h100_sxm5", 2),
+        ("gx3d-160x1792x8mi300x", 8), ("h100-80gb-sxm-ib.8x", 8), ("p5.48xlarge", 8), ("gpu-h100-sxm", None), ("m5.large", None),
+    ],
+)  # fmt: skip
+def test_the_number_of_devices_is_read_from_a_machine_s_name(machine: str, count: int | None) -> None:
+    assert devices_of_machine({}, machine, load_catalog()) == count
+
+
+def test_a_machine_s_name_says_what_a_gpupool_adds() -> None:
+    pool = gpupool("new", {TYPE: "gpu-mi300x8-1536gb"}, provision={"maxNodes": 1, "driverVersion": "6.16.13"})
+    found = fleet(pool).pools[0]
+    assert (found.accelerator_id, found.largest, found.problem) == ("MI300X", 8, None)
 
 
 def test_words_that_only_leave_the_variant_open_contradict_nothing() -> None:

@@ -33,6 +33,12 @@ _MACHINE: Final = re.compile(
 """Names of machines that contain a model's name and have whole devices: gpu-h100-sxm, gpu_8x_h100_sxm5, gpu-mi300x8-1536gb;
 Oracle's BM.GPU.MI355X-v1.8, Azure's Standard_ND128isr_GB300_v6, IBM's gx3d-160x1792x8mi300x, Crusoe's h100-80gb-sxm-ib.8x.
 """
+_MACHINE_WITH_COUNT: Final = re.compile(
+    r"gpu-[a-z0-9]+x([1-9][0-9]?)-[0-9]+gb|gpu_([1-9][0-9]?)x_.+|gx[0-9]d?-[0-9]+x[0-9]+x([1-9][0-9]?)[a-z].*"
+    r"|[a-z0-9]+-[0-9]+gb(?:-[a-z]+)*\.([1-9][0-9]?)x",
+    re.IGNORECASE,
+)
+"""Names of machines that contain the number of their devices: those of DigitalOcean, Lambda, IBM and Crusoe."""
 _VARIANT: Final = re.compile(r"sxm|pcie|nvl|[0-9]{1,3}gb")
 """Last words of ids that distinguish a model's boards and sizes."""
 _BRANDS: Final = frozenset({"nvidia", "amd", "tesla", "instinct", "geforce", "gpu"})
@@ -47,6 +53,12 @@ _TIMES: Final = (
 )
 _SHARED: Final = re.compile(r"-SHARED$|-MIG-.*$", re.IGNORECASE)
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
+
+
+def devices_in_machine_name(name: str) -> int | None:
+    """The number of whole devices in a machine's name; None if its form has none."""
+    found = _MACHINE_WITH_COUNT.fullmatch(name)
+    return int(next(filter(None, found.groups()))) if found else None
 
 
 class Identities:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.devices.identity import devices_in_machine_name
 from gpujob.catalog.entities import Accelerator
 from gpujob.catalog.images.versions import release
 from gpujob.fleet.kubernetes.objects import Labels
@@ -169,7 +170,7 @@ def devices_of_machine(labels: Labels, instance_type: str, catalog: Catalog) -> 
         if number:
             return number
     known = catalog.machine(instance_type)
-    return known.devices if known else None
+    return known.devices if known else devices_in_machine_name(instance_type)
 
 
 def usable(accelerator: Accelerator, portion: Portion, reported: int | None) -> tuple[int | None, tuple[Finding, ...]]:
