@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from builders import H100, MI300X, gpupool, node
 
-from tests.contract.chart_in_cluster import ensure_namespace, get, helm, kubectl, names
+from tests.contract.chart_in_cluster import ensure_namespace, get, gpujob, helm, kubectl, names
 from tests.contract.test_chart_rendering import CHART
 from tests.e2e.cluster import Cluster
 from tests.e2e.cluster.state import REPOSITORY
@@ -196,6 +196,19 @@ def test_the_crds_are_kept_before_an_uninstallation(cluster: Cluster, installed:
     (remedy,) = remedies(cluster, "uninstall-crds", "--before-uninstall")
     upgrade(cluster, told_value(remedy))
     assert remedies(cluster, "uninstall-crds", "--before-uninstall") == []
+
+
+def test_running_jobs_are_suspended_by_the_command_that_is_said(cluster: Cluster, installed: None) -> None:
+    """No operator is here: that its pods then end is in tests/e2e/test_suspended_jobs_hold_nothing.py."""
+    where = ensure_namespace(cluster, next(names))
+    kubectl(cluster, "create", "-f", "-", stdin=gpujob("runs", where))
+    state = json.dumps({"status": {"state": "Running"}})
+    kubectl(cluster, "patch", "gpujob", "runs", f"-n{where}", "--subresource=status", "--type=merge", "-p", state)
+    (remedy,) = remedies(cluster, "uninstall-running", "--before-uninstall")
+    (command,) = re.findall(r"first, (kubectl .*) for each,", remedy)
+    do(cluster, command.replace("NAMESPACE", where).replace(" NAME ", " runs "))
+    assert get(cluster, "gpujob", "runs", f"-n{where}")["spec"]["suspend"] is True
+    kubectl(cluster, "delete", "gpujob", "runs", f"-n{where}")
 
 
 def test_without_replicas_the_release_gets_them(cluster: Cluster, installed: None, values: None) -> None:

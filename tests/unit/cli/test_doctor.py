@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob import __version__
+from gpujob.cli.doctor.finding import Found, Level
 from gpujob.cli.doctor.monitoring import matches
 from gpujob.cli.doctor.namespace import RIGHTS
+from gpujob.cli.output.findings import summary
 from tests.unit.api.test_served_crds import document, without
 
 Object = dict[str, Any]
@@ -269,6 +271,18 @@ def test_a_namespace_that_no_pool_lets_in(doctor: Doctor) -> None:
 def test_contradicting_labels_are_told(doctor: Doctor) -> None:
     broken = node("a", H100, labels={"nvidia.com/gpu.memory": "1000"})
     assert of_check(doctor(broken), "labels"), "a card of 80 GB whose label says 1 GB"
+
+
+@pytest.mark.parametrize(
+    ("levels", "expected"),
+    [
+        ([], "0 errors, 0 warnings, 0 not looked at, 0 in order"),
+        (["Error", "Warning", "Unknown", "OK"], "1 error, 1 warning, 1 not looked at, 1 in order"),
+        (["Error", "Error", "Warning", "Warning"], "2 errors, 2 warnings, 0 not looked at, 0 in order"),
+    ],
+)
+def test_findings_are_counted_in_words(levels: list[str], expected: str) -> None:
+    assert summary([Found("c", Level(level), "m") for level in levels]) == expected
 
 
 def test_the_table_has_the_worst_first_and_counts_the_rest(gpujob: Command) -> None:
@@ -580,7 +594,8 @@ def test_before_an_uninstallation_jobs_are_named_with_what_becomes_of_them(live:
     assert said["uninstall-running"] == (
         "Warning",
         f"pods of 3 GPUJobs go on to their end (other/b, team/a, team/c); {NO_RUN} at a deadline or a budget",
-        "to give their GPUs back first, patch each with spec.suspend: true and wait until it is Suspended",
+        'to give their GPUs back first, kubectl -n NAMESPACE patch gpujob NAME --type merge -p \'{"spec":{"suspend":true}}\' for '
+        "each, and wait until it is Suspended",
     )
     assert said["uninstall-waiting"] == (
         "Warning",

@@ -47,7 +47,10 @@ def running(facts: Facts) -> Iterator[Found]:
         "pods of {} go on to their end ({}); until an operator is installed again their statuses stay as they are, and nothing "
         "restarts them, counts their costs, or ends them at a deadline or a budget"
     )
-    remedy = "to give their GPUs back first, patch each with spec.suspend: true and wait until it is Suspended"
+    remedy = (
+        'to give their GPUs back first, kubectl -n NAMESPACE patch gpujob NAME --type merge -p \'{"spec":{"suspend":true}}\' for '
+        "each, and wait until it is Suspended"
+    )
     yield _jobs_in(facts, "uninstall-running", WITH_PODS, (sentence, remedy), "no GPUJob has pods")
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from gpujob import __version__
 from gpujob.cli.doctor.finding import Found, Level
 from gpujob.cli.output.drawing import console_of, print_table
+from gpujob.values.finding import counted
 
 STYLES: Final = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.UNKNOWN: "dim", Level.OK: "green"}
 
@@ -29,8 +30,8 @@ def print_findings(found: Sequence[Found], *, wide: bool, color: bool) -> None:
 def summary(found: Sequence[Found]) -> str:
     """How many findings there are of each level."""
     counts = Counter(each.level for each in found)
-    words = {Level.ERROR: "errors", Level.WARNING: "warnings", Level.UNKNOWN: "not looked at", Level.OK: "in order"}
-    return ", ".join(f"{counts[level]} {word}" for level, word in words.items())
+    errors, warnings = counted(counts[Level.ERROR], "error"), counted(counts[Level.WARNING], "warning")
+    return f"{errors}, {warnings}, {counts[Level.UNKNOWN]} not looked at, {counts[Level.OK]} in order"
 
 
 def document(found: Sequence[Found]) -> dict[str, Any]:
