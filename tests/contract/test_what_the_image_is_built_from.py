@@ -61,3 +61,26 @@ def test_each_exception_is_copied() -> None:
         path = pattern.removeprefix("!")
         if pattern.startswith("!"):
             assert any(each == path or each.startswith(f"{path}/") for each in copied()), path
+
+
+BASE = re.compile(r"(?P<name>[a-z0-9.]+(?::[0-9]+)?/[a-z0-9/-]+:trixie-slim)@sha256:[0-9a-f]{64}")
+
+
+def test_the_base_is_named_by_registry_release_and_digest() -> None:
+    """A name without its registry is another one's where a container engine searches several."""
+    (said,) = re.findall(r"^ARG BASE=(\S+)$", DOCKERFILE.read_text(), re.MULTILINE)
+    match = BASE.fullmatch(said)
+    assert match, said
+    stages = re.findall(r"^FROM (\S+)", DOCKERFILE.read_text(), re.MULTILINE)
+    assert stages == ["${BASE}", "python", "libraries", "scratch"]
+    page = (ROOT / "images" / "README.md").read_text()
+    assert f"`docker buildx imagetools inspect {match['name']}`" in page
+    assert f"`--build-arg BASE={match['name']}`" in page
+
+
+def test_the_page_names_the_python_of_the_packages() -> None:
+    (python,) = set(
+        re.findall(r"\bpython(3[.][0-9]+)-minimal", (ROOT / "images" / "operator" / "python.sh").read_text())
+    )
+    assert f"packages of Python {python}" in (ROOT / "images" / "README.md").read_text()
+    assert set(re.findall(r"python(3[.][0-9]+)/dist-packages", DOCKERFILE.read_text())) == {python}
