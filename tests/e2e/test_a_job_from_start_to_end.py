@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
+from datetime import datetime, timedelta
 
 import pytest
 
-from tests.e2e.api_server import AuditLog
+from tests.e2e.api_server import AuditLog, Object
 from tests.e2e.cluster import eventually
 from tests.e2e.conftest import Fleet
 from tests.e2e.operator_process import OperatorProcess
@@ -38,20 +38,47 @@ def test_a_start_is_told_only_when_it_lasts(
 ) -> None:
     fleet(l4=1)
     mark = audit.now()
-    team.submit("slow", starts_after="8s", runs_for="1s")
-    team.submit("quick", starts_after="3s", runs_for="1s")
-    placed = time.monotonic()
+    uids = {
+        "slow": team.submit("slow", starts_after="12s", runs_for="1s"),
+        "quick": team.submit("quick", starts_after="3s", runs_for="1s"),
+    }
     team.until("quick", "Placed")
-    team.until("quick", "Running")
-    assert team.state("slow") == "Placed"
-    starting = team.until("slow", "Starting")
-    assert 4 < time.monotonic() - placed < 8
-    pod = team.pods(team.job("slow")["metadata"]["uid"])[0]
+    job = eventually(lambda: of_state(team, "slow", "Starting"), 30, what="slow Starting")
+    starting, (pod,) = job["status"], team.pods(uids["slow"])
+    # By the times of the cluster, in whole seconds, for this machine may be busy: five seconds after the pod was bound or later.
+    said_at = max(at(each["time"]) for each in job["metadata"]["managedFields"] if each.get("subresource") == "status")
+    assert said_at - bound_at(pod) >= timedelta(seconds=4)
     told = f"0 of 1 pods run; pod {pod['metadata']['name']} starts on node {pod['spec']['nodeName']}"
     assert [c["message"] for c in starting["conditions"] if c["type"] == "Running"] == [told]
     team.until_all(["slow", "quick"], "Succeeded")
-    assert audit.writes(mark, team.namespace, "quick")["gpujobs/status"] == 3
+    assert said_at < started_at(team.pods(uids["slow"])[0])
     assert audit.writes(mark, team.namespace, "slow")["gpujobs/status"] == 4
+    # One more only where its pod, too, took five seconds.
+    (pod,) = team.pods(uids["quick"])
+    lasted = started_at(pod) - bound_at(pod) >= timedelta(seconds=4)
+    assert audit.writes(mark, team.namespace, "quick")["gpujobs/status"] in ((3, 4) if lasted else (3,))
+
+
+def of_state(team: Team, name: str, state: str) -> Object | None:
+    """A job while it is in this state."""
+    job = team.job(name)
+    return job if job.get("status", {}).get("state") == state else None
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def bound_at(pod: Object) -> datetime:
+    """When the scheduler bound a pod."""
+    (found,) = (c["lastTransitionTime"] for c in pod["status"]["conditions"] if c["type"] == "PodScheduled")
+    return at(found)
+
+
+def started_at(pod: Object) -> datetime:
+    """When the program of a pod that has ended began."""
+    (state,) = (c["state"]["terminated"] for c in pod["status"]["containerStatuses"])
+    return at(state["startedAt"])
 
 
 def test_a_failure_names_pod_node_and_exit_code_and_is_final(

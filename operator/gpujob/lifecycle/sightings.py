@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from gpujob.lifecycle.failures.failure import Failure
@@ -43,6 +44,8 @@ class Sightings:
     """The child whose programs ended in pods that run on."""
     stalled: tuple[str, float] = UNSEEN
     """The child that stands still, by its reporter's readings."""
+    stalled_reading: datetime | None = None
+    """When the first of these readings was made; None where no reporter answers."""
     interrupted: tuple[str, float, Failure | None] = ("", 0.0, None)
     """The child of which a pod was asked to end while its program ran, and what that is where the program ends well."""
     first: tuple[str, First | None] = ("", None)

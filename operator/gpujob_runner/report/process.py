@@ -29,6 +29,8 @@ from gpujob_runner.report.watch import said
 __all__ = ["Process", "begin", "current", "ledger", "rank"]
 
 SECONDS_BETWEEN_BEATS = 2.0
+SECONDS_LATE = 1.0
+"""How much later than asked this thread wakes up where the process does not get to run."""
 SECONDS_BETWEEN_BINDS = 15.0
 SECONDS_UNTIL_LOOK = 4.0
 """Without a sign of work, after which the stacks are looked at: less than any hang, more than most steps."""
@@ -128,8 +130,11 @@ class Process:
     def _beats(self) -> None:
         while True:
             self._beat()
+            due = time.perf_counter() + SECONDS_BETWEEN_BEATS
             if self._over.wait(SECONDS_BETWEEN_BEATS):
                 return
+            if (now := time.perf_counter()) - due >= SECONDS_LATE:
+                self.rank.froze(due, now)
 
     def _beat(self) -> None:
         """One round: look for a phase, read memory, write the figures, and serve if no other process does."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 import weakref
 from array import array
+from collections import deque
 from operator import sub
 from time import perf_counter
 from typing import Any, Callable
 
 from gpujob_runner.report.readings.ledger import Ledger
 from gpujob_runner.report.settings import Settings
-from gpujob_runner.report.standstill.phases import Phases, slowest_step
+from gpujob_runner.report.standstill.phases import MOST_SPANS, Phases, slowest_step
 
 WINDOW = 512
 """Steps over which quantiles and the share of waiting are taken."""
@@ -46,6 +47,7 @@ class Rank:
         "clocks",
         "counted",
         "first_step",
+        "frozen",
         "held",
         "ledger",
         "metrics",
@@ -107,6 +109,7 @@ class Rank:
         self._first_clock = 0.0
         self.began = perf_counter()
         self.phases = Phases(settings.phase_seconds)
+        self.frozen: deque[tuple[float, float]] = deque(maxlen=MOST_SPANS)
         self.clocks = array("d", bytes(8 * RING))
         self.waits = array("d", bytes(8 * RING))
         self._counted: tuple[int, float] = (0, 0.0)
@@ -240,8 +243,17 @@ class Rank:
         return (self.clocks * 2)[before : before + steps + 1].tolist()
 
     def still(self) -> float:
-        """Seconds since the last sign of work: a step, a batch, the end of a phase; 0 in a phase, unless its bound is over."""
-        return 0.0 if self.phase_left() else max(0.0, perf_counter() - self._last_sign())
+        """Seconds since the last sign of work: a step, a batch, the end of a phase; 0 in a phase, unless its bound is over. Without
+        those in which the process did not get to run: then it could give no sign."""
+        if self.phase_left():
+            return 0.0
+        last = self._last_sign()
+        missed = sum(max(0.0, ended - max(began, last)) for began, ended in list(self.frozen))
+        return max(0.0, perf_counter() - last - missed)
+
+    def froze(self, began: float, ended: float) -> None:
+        """Records that the process did not run between these clocks: its pod was stopped, or other programs had the CPUs."""
+        self.frozen.append((began, ended))
 
     def phase_left(self) -> float | None:
         """Seconds for which the clock still stands in this phase; None outside of one."""
@@ -252,8 +264,12 @@ class Rank:
         return max(last, self.ledger.batch_at, self.phases.ended)
 
     def slowest(self) -> float | None:
-        """Seconds of the longest of the last steps, without the time in phases; None before the second."""
-        return slowest_step(self._recent_clocks(self.counted), self.phases.spans) if self.counted > 1 else None
+        """Seconds of the longest of the last steps, without the time in phases, or without CPU; None before the second."""
+        return (
+            slowest_step(self._recent_clocks(self.counted), [*self.phases.spans, *self.frozen])
+            if self.counted > 1
+            else None
+        )
 
     def last_step(self) -> tuple[float | None, float]:
         """(Unix time of the last step, seconds from the first step to it)."""

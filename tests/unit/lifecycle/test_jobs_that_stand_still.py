@@ -92,6 +92,18 @@ STILL = (
 )
 
 
+def test_one_reading_alone_is_no_standstill_however_late_the_next_one_is() -> None:
+    """On a busy machine the operator itself reads late, and a process that was frozen shows one long pause when it goes on."""
+    run, once = Run({"action": "Restart"}), said(0.0, 120.0)
+    for second in (0.0, 21.0, 50.0):
+        run.look(second, once)
+        assert run.status["state"] == "Running"
+        assert not isinstance(run.look(second, once).action, Finish)
+    assert run.written(55.0, said(55.0, 1.0))["state"] == "Running"
+    run.look(60.0, said(60.0, 120.0))
+    assert run.written(81.0, said(81.0, 141.0))["state"] == "Restarting"
+
+
 def test_a_job_that_stands_still_says_who_is_behind_and_runs_on() -> None:
     run = Run()
     run.written(0.0, said(0.0, 90.0))

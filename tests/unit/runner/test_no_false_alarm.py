@@ -6,6 +6,8 @@ Each process is read over HTTP as the operator reads it, and judged by the opera
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -75,6 +77,13 @@ class Run:
         found = stall_of(JOB, Telemetry(measured), now)
         return found.message if found else ""
 
+    def still(self) -> float:
+        """How long it stands still, by itself; 0 while it does not serve."""
+        try:
+            return read_report(self._get("/metrics")).still or 0.0
+        except OSError:
+            return 0.0
+
     def ranks(self) -> str:
         """What it answers at /ranks; empty while it does not serve."""
         try:
@@ -131,7 +140,31 @@ def test_twenty_runs_with_long_phases_are_no_stall_and_a_hang_is(tmp_path: Path)
     assert all(run.readings > BOUND for run in working)
     assert alarms == {}
     assert "hangs" in hanging.output
-    assert found.startswith("no step for 10 seconds after step 90; the bound is 10 seconds (spec.stall.afterSeconds)")
+    said = re.match(
+        r"no step for (\d+) seconds after step 90; the bound is 10 seconds \(spec\.stall\.afterSeconds\)", found
+    )
+    # How late this process reads on a busy machine is no matter of the reporter.
+    assert said is not None, found
+    assert int(said[1]) >= BOUND
+
+
+def test_a_process_that_was_stopped_does_not_stand_still_for_that_time(tmp_path: Path) -> None:
+    """Nor one whose node has no CPU for it: its watcher wakes up late then, too."""
+    stopped = 8.0
+    with runs(tmp_path, [["3", "0.2", "hang"]]) as (run,):
+        end = time.monotonic() + PATIENCE
+        while "hangs" not in run.output or not run.still():
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        # Since the last sign of work at least that long, by its own clock.
+        before, began = run.still(), time.monotonic()
+        run.process.send_signal(signal.SIGSTOP)
+        time.sleep(stopped)
+        run.process.send_signal(signal.SIGCONT)
+        # It notes the pause with its next beat.
+        time.sleep(2.5)
+        after, passed = run.still(), time.monotonic() - began
+    assert before <= after <= before + passed - stopped + 2.0
 
 
 def test_the_sentence_of_a_hang_names_the_call(tmp_path: Path) -> None:

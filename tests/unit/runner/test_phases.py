@@ -39,6 +39,23 @@ def test_the_slowest_step_without_phases(spans: list[tuple[float, float]], slowe
     assert slowest_step([0.0, 10.0, 40.0, 50.0], spans) == slowest
 
 
+def test_time_without_a_cpu_is_no_standstill_and_no_slow_step(clock: Clock) -> None:
+    rank = Rank(Settings(0, "", "", None, None), 1.0)
+    rank.step()
+    clock.now += 3
+    rank.froze(clock.now - 2, clock.now)
+    assert rank.still() == 1
+    clock.now += 100
+    rank.froze(clock.now - 60, clock.now)
+    clock.now += 4
+    assert rank.still() == 45
+    rank.step()
+    assert (rank.still(), rank.slowest()) == (0, 45)
+    # What was before a sign of work does not count against what follows it.
+    clock.now += 50
+    assert rank.still() == 50
+
+
 def test_fewer_than_two_steps_have_no_slowest() -> None:
     assert slowest_step([], []) is None
     assert slowest_step([1.0], [(0.0, 2.0)]) is None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from gpujob.cluster.metrics.exposition import MOST_BYTES, UnreadableReport
+from gpujob.cluster.metrics.exposition import MOST_BYTES, Report, UnreadableReport
+from gpujob.status.attempts.progress import FaultSeen
 from gpujob.status.attempts.standstill import RankSeen
+from gpujob.status.attempts.waits import write_time
+from gpujob.status.records.device_words import broken_under_program
 from gpujob.status.records.objects import PodState
 from gpujob.values.untrusted import tables
 
@@ -34,6 +38,16 @@ def read_ranks(body: bytes, pod: PodState, job_uid: str, attempt: int) -> tuple[
     seen = {each.rank: each for each in _ranks(entries, pod)}
     worlds = [int(number) for each in entries if (number := _number(each, "world")) is not None]
     return max(worlds, default=1), [seen[rank] for rank in sorted(seen)]
+
+
+def faults_of(pod: PodState, report: Report) -> tuple[FaultSeen, ...]:
+    """The faults of a report after which its program has to move."""
+    said = ((broken_under_program(fault), device, at) for fault, device, at in report.faults)
+    return tuple(
+        FaultSeen(pod.name, what, device, write_time(datetime.fromtimestamp(int(at), UTC)))
+        for what, device, at in said
+        if what
+    )
 
 
 def _ranks(entries: list[Mapping[str, Any]], pod: PodState) -> Iterator[RankSeen]:

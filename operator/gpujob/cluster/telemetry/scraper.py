@@ -24,16 +24,14 @@ from gpujob.cluster.metrics.exposition import Report, UnreadableReport, read_rep
 from gpujob.cluster.metrics.window import SHORTEST, Window
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.telemetry.fetching import AT_ONCE, Refused, Silent, Unreached, fetch, pod_address, reading_session
-from gpujob.cluster.telemetry.ranks import read_ranks
+from gpujob.cluster.telemetry.ranks import faults_of, read_ranks
 from gpujob.lifecycle import stalls
 from gpujob.status.attempts import probe_runs, progress
 from gpujob.status.attempts.progress import FaultSeen, Measured
 from gpujob.status.attempts.standstill import Ranks, RankSeen
-from gpujob.status.attempts.waits import write_time
 from gpujob.status.job import telemetry
 from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.status.job.telemetry import Telemetry
-from gpujob.status.records.device_words import broken_under_program
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.values.names import label_value
 from gpujob.values.untrusted import is_true
@@ -176,7 +174,7 @@ class Scraper:
         memory = self._memory.setdefault(job.uid, _Memory())
         memory.failing_since, memory.silent = None, False
         memory.read_at, memory.phase_left = self._work.clock(), _phase_left(report)
-        memory.faults[pod.name] = _faults(pod, report)
+        memory.faults[pod.name] = faults_of(pod, report)
         memory.window.add(self._work.clock(), report.counters)
         now = self._work.wall()
         saved = None if report.checkpoint_at is None else datetime.fromtimestamp(int(report.checkpoint_at), UTC)
@@ -256,7 +254,7 @@ class Scraper:
                 report = read_report(await fetch(session, pod_address(pod.address), pod.port or 0))
         except (Refused, Unreached, UnreadableReport):
             return None
-        return _faults(pod, report) if report.is_of(job.uid, child.attempt, must_say=pod.on_host_network) else None
+        return faults_of(pod, report) if report.is_of(job.uid, child.attempt, must_say=pod.on_host_network) else None
 
     async def _compare_ranks(self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord) -> None:
         """Reads all pods of a job that stands still: one that another pod's phase explains does not."""
@@ -308,16 +306,6 @@ class Scraper:
         if trial or turned or progress.is_worth_a_write(job.status, progress.members(job.status, seen.measured)):
             self._work.dirty.add(job.uid)
             self._work.index.cache.changed.set()
-
-
-def _faults(pod: PodState, report: Report) -> tuple[FaultSeen, ...]:
-    """The faults of a report after which its program has to move."""
-    said = ((broken_under_program(fault), device, at) for fault, device, at in report.faults)
-    return tuple(
-        FaultSeen(pod.name, what, device, write_time(datetime.fromtimestamp(int(at), UTC)))
-        for what, device, at in said
-        if what
-    )
 
 
 def _all_faults(memory: _Memory) -> tuple[FaultSeen, ...]:

@@ -22,15 +22,21 @@ from gpujob.values.vocabulary import ConditionType, Reason, State
 
 
 def stall(evaluation: Evaluation, child: ChildRecord) -> Stall | None:
-    """Why the attempt stands still, once this was seen for longer than two readings: a process that was frozen as a whole shows
-    one long pause when it goes on."""
+    """Why the attempt stands still, once this was seen for longer than two readings, in two readings: a process that was frozen as a
+    whole shows one long pause when it goes on, and on a busy machine the operator reads late."""
     job, runs = evaluation.job, evaluation.observe(child).state is State.RUNNING
     counts = runs and not job.leaving and probe_runs.steps_of(child) is None and job.status.get("jobName") == child.name
     found = stalls.stall_of(job, evaluation.view.telemetry, evaluation.now.server) if counts else None
     if found is None:
         evaluation.see(stalled=UNSEEN)
         return None
-    return found if evaluation.seconds_left("stalled", child, evaluation.timings.stall_confirmed) <= 0 else None
+    measured = evaluation.view.telemetry.measured
+    read_at = measured.at if measured else None
+    if evaluation.sightings.stalled[0] != child.uid:
+        evaluation.see(stalled_reading=read_at)
+    left = evaluation.seconds_left("stalled", child, evaluation.timings.stall_confirmed)
+    same = read_at is not None and read_at == evaluation.sightings.stalled_reading
+    return found if left <= 0 and not same else None
 
 
 def ended_by_stall(evaluation: Evaluation, child: ChildRecord, found: Stall) -> Action | None:
