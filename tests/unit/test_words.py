@@ -85,6 +85,50 @@ def test_modules_classes_and_functions_have_standard_names(path: Path) -> None:
     assert not found
 
 
+RETIRED_OF_VALUES = {
+    "told",
+    "untold",
+    "tally",
+    "shelf",
+    "shelves",
+    "mend",
+    "wish",
+    "kin",
+    "anew",
+    "dearest",
+    "nobody",
+    "somebody",
+}
+"""Words that name no parameter, variable or attribute: write what the value is, as for `RETIRED`."""
+
+
+def names_of_values(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.id if isinstance(node, ast.Name) else node.attr
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_parameters_variables_and_attributes_have_no_retired_words(path: Path) -> None:
+    assert not {name for name in names_of_values(ast.parse(path.read_text())) if words(name) & RETIRED_OF_VALUES}
+
+
+def test_values_are_found_wherever_they_are_named() -> None:
+    text = "def f(told, *, kin=1):\n    for untold in told: self.retold_at, x.tally = (wish := 1), 2\n    mend: int = 3\nTOLD = 5"
+    assert {*names_of_values(ast.parse(text))} == {
+        "told",
+        "kin",
+        "untold",
+        "retold_at",
+        "tally",
+        "wish",
+        "mend",
+        "TOLD",
+    }
+
+
 def test_the_list_of_retired_words_is_read() -> None:
     assert words("PoolDesk") & RETIRED.keys() == {"desk"}
     assert words("kind_store") & RETIRED.keys() == set()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 Table = Mapping[str, Any]
 
 
@@ -18,6 +20,15 @@ def tables(holder: Table, key: str) -> list[Table]:
     """A member that should be a list of objects; other items are left out."""
     value = holder.get(key)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def object_in(text: bytes | str) -> dict[str, Any] | None:
+    """The object that a JSON text is; None for any other text."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def condition(status: Table, *kinds: str, now: str | None = None) -> Table:

@@ -27,7 +27,7 @@ def record(uid: str, **status: Any) -> Any:
 def a_desk(telemetry: Any = None) -> Any:
     return SimpleNamespace(
         outage=OutageGate(lambda: 0.0),
-        tally=ControllerCounters(),
+        counters=ControllerCounters(),
         telemetry=telemetry or {},
         counted_dollars={},
         wall=lambda: datetime.now(UTC),
@@ -162,9 +162,9 @@ def test_a_job_that_ended_more_than_ten_minutes_ago_has_no_series_and_is_counted
 def test_what_a_scrape_renders_does_not_change_meanwhile() -> None:
     work = a_desk()
     finish = begun((), work=work)
-    work.tally.queue_wait.observe(1.0)
-    work.tally.placing.observe(1.0)
-    work.tally.decisions["Placed", "Placed"] += 1
+    work.counters.queue_wait.observe(1.0)
+    work.counters.placing.observe(1.0)
+    work.counters.decisions["Placed", "Placed"] += 1
     seen = finish()
     assert (sum(seen.queue_wait.counts), sum(seen.placing.counts), seen.decisions) == (0, 0, {})
 

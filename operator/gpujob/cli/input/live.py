@@ -17,7 +17,7 @@ import orjson
 from gpujob.cli.input.connection import OFFLINE, Connection, connect, namespace_of
 from gpujob.cli.printing import say
 from gpujob.values.errors import BadInput
-from gpujob.values.untrusted import tables
+from gpujob.values.untrusted import object_in, tables
 from gpujob.values.vocabulary import GROUP, VERSION, Label
 
 PAGE: Final = 500
@@ -178,11 +178,8 @@ class LiveCluster:
         """The devices of DRA drivers and their allocation, in the newest version that the cluster has."""
         connection = self._connected
         status, body = connection.get("/apis/resource.k8s.io")
-        try:
-            group = orjson.loads(body) if status == 200 else {}
-        except orjson.JSONDecodeError:
-            group = {}
-        served = {entry.get("version") for entry in tables(group if isinstance(group, dict) else {}, "versions")}
+        group = object_in(body) if status == 200 else None
+        served = {entry.get("version") for entry in tables(group or {}, "versions")}
         version = next((version for version in DRA_VERSIONS if version in served), None)
         found = [self._if_allowed(f"/apis/resource.k8s.io/{version}/{kind}") for kind in DRA] if version else []
         paths = (f"/apis/resource.k8s.io/{each}/{TAINT_RULES}" for each in TAINT_RULE_VERSIONS if each in served)
@@ -206,11 +203,8 @@ def _page(path: str, status: int, body: bytes) -> dict[str, Any]:
         raise Refused(f"this account may not list {what} (403): request that right, {OFFLINE}")
     if status == 401:
         raise BadInput("the cluster refuses these credentials (401); log in again, or name another --context")
-    try:
-        page = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        page = None
-    if status != 200 or not isinstance(page, dict):
-        said = page.get("message") if isinstance(page, dict) else None
+    page = object_in(body)
+    if status != 200 or page is None:
+        said = page.get("message") if page else None
         raise BadInput(f"the cluster did not list {what} ({status}): {said or 'no reason given'}; try again, {OFFLINE}")
     return page

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from rich.console import Console
@@ -40,6 +41,15 @@ def console_of(color: bool) -> Console:
     return Console(color_system="auto" if colors else None, force_terminal=True)
 
 
+@contextmanager
+def printed(color: bool) -> Iterator[Console]:
+    """A console whose text is printed when the block has ended, so that one that fails prints nothing."""
+    console = console_of(color)
+    with console.capture() as shown:
+        yield console
+    print(shown.get(), end="")
+
+
 def print_text(console: Console, text: Text) -> None:
     console.print(text, highlight=False, soft_wrap=not console.is_terminal)
 
@@ -48,7 +58,7 @@ def print_table(
     console: Console,
     headers: Sequence[str],
     rows: Sequence[Sequence[str]],
-    styles: Sequence[str],
+    styles: Sequence[str] = (),
     width: int = UNLIMITED,
 ) -> None:
     """Prints a table; `width`: its width without a terminal. A table that needs more takes more."""
@@ -62,7 +72,9 @@ def _least_width(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     return sum(min(max(map(len, column)), WRAPPED.get(column[0], UNLIMITED)) + GAP for column in cells)
 
 
-def table_of(headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str], caption: str = "") -> Table:
+def table_of(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = (), caption: str = ""
+) -> Table:
     table = Table(
         box=None,
         pad_edge=False,
@@ -79,7 +91,7 @@ def table_of(headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequ
             overflow="fold",
             min_width=min(WRAPPED.get(header, 0), max(len(row[number]) for row in rows)) if rows else None,
         )
-    for row, style in zip(rows, styles, strict=True):
+    for row, style in zip(rows, styles or [""] * len(rows), strict=True):
         table.add_row(*(Text(plain(cell)) for cell in row), style=style)
     return table
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpujob.cli.output import cells
-from gpujob.cli.output.drawing import PLAN_WIDTH, console_of, print_table, print_text
+from gpujob.cli.output.drawing import PLAN_WIDTH, print_table, print_text, printed
 from gpujob.cli.output.offers import OUTCOME_STYLES, print_memory, print_offers
 from gpujob.cli.output.reasons import of_decision, print_read_more
 from gpujob.cli.planning.planner import sentence_of, ways_out, why_not_sentences
@@ -48,28 +48,24 @@ VERDICT_STYLES: Final = {
 
 def print_plans(plans: Sequence[Plan], *, wide: bool, color: bool, docs_url: str = "") -> None:
     """The plans, one after the other; wide ones with where to read of their reasons."""
-    console = console_of(color)
-    with console.capture() as shown:
+    with printed(color) as console:
         for number, plan in enumerate(plans):
             if number:
                 console.print()
             _print_plan(console, plan, wide=wide)
             if wide:
                 print_read_more(console, of_decision(plan.decision), docs_url)
-    print(shown.get(), end="")
 
 
 def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color: bool, docs_url: str = "") -> None:
     """The status of each job, its plan now, and where to read of the reasons of both."""
-    console = console_of(color)
-    with console.capture() as shown:
+    with printed(color) as console:
         for number, each in enumerate(explanations):
             if number:
                 console.print()
             same = _print_status(console, each)
             _print_plan(console, each.plan, wide=wide, again=same, asked=each.asked)
             print_read_more(console, [*each.reasons, *of_decision(each.plan.decision)], docs_url)
-    print(shown.get(), end="")
 
 
 def _print_status(console: Console, each: Explanation) -> bool:
@@ -185,7 +181,7 @@ def print_attempts(console: Console, attempts: Sequence[Mapping[str, Any]], now:
     if any(entry.get("to") for entry in attempts):
         console.print()
         cells = list(_rows(attempts, now))
-        print_table(console, HEADERS, cells, [""] * len(cells))
+        print_table(console, HEADERS, cells)
         console.print()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gpujob.cli.output import cells
-from gpujob.cli.output.drawing import PLAN_WIDTH, UNLIMITED, console_of, print_table, print_text
+from gpujob.cli.output.drawing import PLAN_WIDTH, UNLIMITED, print_table, print_text, printed
 from gpujob.cli.output.reasons import print_read_more
 from gpujob.cli.printing import plain
 from gpujob.fleet.pools.naming import plain_names_in, short_names
@@ -31,35 +31,28 @@ def print_pools(fleet: Fleet, *, wide: bool, color: bool, docs_url: str = "") ->
         headers += ["PRICE FROM", "INSTANCE TYPE", "REGION", "CAPACITY", "CPU", "NOTE"]
         further = [[*_origin(pool), "; ".join(said)] for pool, said in zip(fleet.whole_pools, notes, strict=True)]
         rows = [[*row, *more] for row, more in zip(rows, further, strict=True)]
-    console = console_of(color)
-    with console.capture() as shown:
-        print_table(console, headers, rows, [""] * len(rows), UNLIMITED if wide else PLAN_WIDTH)
-        noted = (
-            []
-            if wide
-            else [(names[pool.name], said) for pool, said in zip(fleet.whole_pools, notes, strict=True) if said]
-        )
+    with printed(color) as console:
+        print_table(console, headers, rows, width=UNLIMITED if wide else PLAN_WIDTH)
+        if wide:
+            print_read_more(console, (each.reason for pool in fleet.whole_pools for each in _findings(pool)), docs_url)
+            return
+        noted = [(names[pool.name], said) for pool, said in zip(fleet.whole_pools, notes, strict=True) if said]
         if noted:
             console.print()
         for name, said in noted:
             more = f" (and {counted(len(said) - 1, 'more note')}: -o wide)" if len(said) > 1 else ""
             print_text(console, Text.assemble((f"Note on {plain(name)}: ", "bold"), plain(said[0]) + more))
-        if wide:
-            print_read_more(console, (each.reason for pool in fleet.whole_pools for each in _findings(pool)), docs_url)
-    print(shown.get(), end="")
 
 
 def print_sections(tables: Mapping[str, tuple[list[str], list[list[str]]]], *, color: bool) -> None:
     """Tables one after the other, each under its name where there are several."""
-    console = console_of(color)
-    with console.capture() as shown:
+    with printed(color) as console:
         for number, (name, (headers, rows)) in enumerate(tables.items()):
             if number:
                 console.print()
             if len(tables) > 1:
                 print_text(console, Text(name, style="bold"))
-            print_table(console, headers, rows, [""] * len(rows))
-    print(shown.get(), end="")
+            print_table(console, headers, rows)
 
 
 def _pool_row(pool: Pool, name: str) -> list[str]:

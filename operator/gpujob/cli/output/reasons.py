@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpujob.catalog.devices.identity import nearest
-from gpujob.cli.output.drawing import console_of, print_table, print_text
+from gpujob.cli.output.drawing import print_table, print_text, printed
 from gpujob.cli.printing import plain
 from gpujob.placement.scoring.candidate import best_per_pool
 from gpujob.values.errors import BadInput
@@ -42,10 +42,8 @@ def chosen(words: Sequence[str]) -> list[Reason]:
 def print_reasons(reasons: Iterable[Reason], *, color: bool) -> None:
     """The table of reasons."""
     rows = [[str(reason), reason.meaning, reason.remedy] for reason in reasons]
-    console = console_of(color)
-    with console.capture() as shown:
-        print_table(console, HEADERS, rows, [""] * len(rows))
-    print(shown.get(), end="")
+    with printed(color) as console:
+        print_table(console, HEADERS, rows)
 
 
 def document(reasons: Iterable[Reason]) -> list[dict[str, Any]]:

@@ -7,12 +7,11 @@ configuration, which has the platform.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gpujob.values.untrusted import Table, table, tables
+from gpujob.values.untrusted import Table, object_in, table, tables
 
 ACCEPTED: Final = (
     "application/vnd.oci.image.index.v1+json",
@@ -39,11 +38,7 @@ def digest_of(body: bytes) -> str:
 
 def read(body: bytes) -> Table:
     """A manifest, an index or a configuration; empty where it is none."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return object_in(body) or {}
 
 
 def is_index(manifest: Table) -> bool:

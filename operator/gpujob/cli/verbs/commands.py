@@ -277,7 +277,7 @@ def cost(request: Request) -> int:
         from gpujob.cli.output.drawing import console_of, print_table
 
         headers = (*(word.upper() for word in by), "JOBS", "GPU-HOURS", "COST")
-        print_table(console_of(request.color), headers, spent.rows(found), [""] * len(found))
+        print_table(console_of(request.color), headers, spent.rows(found))
     else:
         _print(spent.documents(found, by), request)
     for note in filter(None, (spent.unpriced(found), spent.NOTE)):

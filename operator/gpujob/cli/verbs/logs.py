@@ -17,8 +17,6 @@ from threading import Thread
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-import orjson
-
 from gpujob.cli.input.live import LiveCluster
 from gpujob.cli.printing import say
 from gpujob.lifecycle.attempts import is_final
@@ -26,7 +24,7 @@ from gpujob.status.records.objects import JobRecord, PodState
 from gpujob.status.records.read_objects import TRAIN, read_job, read_pod_record
 from gpujob.values.errors import BadInput
 from gpujob.values.names import child_name
-from gpujob.values.untrusted import one_line, tables, whole_number
+from gpujob.values.untrusted import object_in, one_line, tables, whole_number
 from gpujob.values.vocabulary import PREFLIGHT, Label
 
 PAUSE: Final = 2.0
@@ -174,11 +172,7 @@ class Logs:
 
     def _refused(self, pod: PodState, status: int, body: bytes, *, follow: bool) -> None:
         """Why there is no log. That a container has not started, or that the pod is gone, ends nothing."""
-        try:
-            said = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            said = {}
-        why = one_line(str(said.get("message") or "no reason given")[:300]) if isinstance(said, Mapping) else ""
+        why = one_line(str((object_in(body) or {}).get("message") or "no reason given")[:300])
         if status in (401, 403):
             raise BadInput(f"this account may not read logs ({status}): {why}; ask for the right to get pods/log")
         if not follow:

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
 from gpujob.cluster.metrics.exposition import MOST_BYTES, Report, UnreadableReport, read_report
 from gpujob.cluster.metrics.window import SHORTEST, Window
 from gpujob.status.attempts import cost
@@ -23,7 +21,7 @@ from gpujob.status.attempts.waits import read_time
 from gpujob.status.records.objects import PodRecord, PodState
 from gpujob.status.records.read_objects import read_pod_record
 from gpujob.values.finding import Dollars, listed
-from gpujob.values.untrusted import one_line, table, whole_number
+from gpujob.values.untrusted import object_in, one_line, table, whole_number
 from gpujob.values.vocabulary import Label, State
 
 if TYPE_CHECKING:
@@ -156,11 +154,8 @@ def _said(body: bytes) -> str:
 
 
 def _answer(body: bytes) -> Mapping[str, Any]:
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) and found.get("kind") == "Status" else {}
+    found = object_in(body) or {}
+    return found if found.get("kind") == "Status" else {}
 
 
 def row(job: Mapping[str, Any], trace: Trace | None, now: datetime) -> tuple[str, ...]:
@@ -253,7 +248,7 @@ def watch(top: Top, every: float, *, once: bool, color: bool) -> None:
     if once or not console.is_terminal:
         headers, shown = fitting(HEADERS, rows, console.width if console.is_terminal else PLAN_WIDTH)
         if rows:
-            print_table(console, headers, shown, [""] * len(rows), PLAN_WIDTH)
+            print_table(console, headers, shown, width=PLAN_WIDTH)
         if lacking := [word for word in HEADERS if word not in headers]:
             say(f"without {listed(lacking)}, which a wider terminal shows")
         if top.note:
@@ -262,7 +257,7 @@ def watch(top: Top, every: float, *, once: bool, color: bool) -> None:
     with Live(console=console, screen=True, auto_refresh=False) as screen:
         while True:
             headers, shown = fitting(HEADERS, rows, console.width)
-            screen.update(table_of(headers, shown, [""] * len(rows), caption=top.note), refresh=True)
+            screen.update(table_of(headers, shown, caption=top.note), refresh=True)
             time.sleep(every)
             rows = top.look()
 

@@ -55,7 +55,7 @@ def snapshot(operator: Running, index: ClusterIndex, client: ApiClient) -> Calla
     """
     now = time.monotonic()
     work = operator.reconciler.work
-    tally = work.tally
+    counters = work.counters
     # Only the leader exposes jobs and pods: several operators would count everything several times.
     leader = operator.leadership.is_leader()
     jobs = list(index.jobs.values()) if leader else []
@@ -79,14 +79,14 @@ def snapshot(operator: Running, index: ClusterIndex, client: ApiClient) -> Calla
         crd_fields_missing=operator.crds.counts(),
         unanswered=operator.reconciler.work.outage.seconds(),
         requests=dict(client.requests),
-        decisions=dict(tally.decisions),
-        failed_attempts=dict(tally.failed_attempts),
-        queue_wait=deepcopy(tally.queue_wait),
-        placing=deepcopy(tally.placing),
+        decisions=dict(counters.decisions),
+        failed_attempts=dict(counters.failed_attempts),
+        queue_wait=deepcopy(counters.queue_wait),
+        placing=deepcopy(counters.placing),
         scrapes=dict(operator.scraper.results),
-        rounds=tally.rounds,
-        decide_seconds=tally.decide_seconds,
-        retries=sum(tally.failures.values()),
+        rounds=counters.rounds,
+        decide_seconds=counters.decide_seconds,
+        retries=sum(counters.failures.values()),
     )
     return partial(_with_jobs, moment, work, jobs, dict(work.telemetry), work.wall())
 

@@ -111,10 +111,10 @@ class ObjectCache:
         self.malformed: Counter[str] = Counter()
         self._unread: dict[str, str] = {}
         self._complete = False
-        self._shelves = {scope: KindStore(kind.slim, kind.keeps) for scope, kind in self.kinds.items()}
+        self._stores = {scope: KindStore(kind.slim, kind.keeps) for scope, kind in self.kinds.items()}
         self._parts: dict[str, list[KindStore]] = {}
         for scope, kind in self.kinds.items():
-            self._parts.setdefault(kind.key, []).append(self._shelves[scope])
+            self._parts.setdefault(kind.key, []).append(self._stores[scope])
         self._views = {key: _view([part.objects for part in parts]) for key, parts in self._parts.items()}
 
     # Reading
@@ -122,12 +122,12 @@ class ObjectCache:
     @property
     def complete(self) -> bool:
         """Whether every kind was listed at least once; no decision is made before."""
-        self._complete = self._complete or all(shelf.listed for shelf in self._shelves.values())
+        self._complete = self._complete or all(store.listed for store in self._stores.values())
         return self._complete
 
     def is_listed(self, scope: str) -> bool:
         """Whether the scope was listed at least once, or is unknown."""
-        return self._shelves[scope].listed
+        return self._stores[scope].listed
 
     @property
     def unread(self) -> Mapping[str, str]:
@@ -136,7 +136,7 @@ class ObjectCache:
 
     def follows(self, kind: str, namespace: str | None) -> bool:
         """Whether objects of this kind and namespace are cached."""
-        return self._scope_of(kind, namespace or "") in self._shelves
+        return self._scope_of(kind, namespace or "") in self._stores
 
     def objects(self, kind: str) -> Mapping[Key, JsonObject]:
         """A live view of a kind: it changes during an `await` of its reader."""
@@ -198,73 +198,73 @@ class ObjectCache:
 
     def nothing(self, scope: str) -> None:
         """The server does not have the kind, so there are no objects of it."""
-        shelf = self._shelves[scope]
+        store = self._stores[scope]
         self._unread.pop(scope, None)
-        if shelf.objects or not shelf.listed:
-            self.replace(scope, (), str(shelf.seen or 0))
+        if store.objects or not store.listed:
+            self.replace(scope, (), str(store.seen or 0))
 
     def unknown(self, scope: str, why: str) -> bool:
         """Records that an optional kind cannot be read and drops its objects; returns whether that is new."""
         new = scope not in self._unread
         if new:
             self.nothing(scope)
-            self._shelves[scope].version += 1
+            self._stores[scope].version += 1
             self.changed.set()
         self._unread[scope] = why
         return new
 
     def replace_by(self, scope: str, listing: Listing, resource_version: str) -> None:
         """`replace` by a list whose pages are complete."""
-        shelf = self._shelves[scope]
+        store = self._stores[scope]
         listed_at = version_number(resource_version)
-        if is_newer(shelf.seen, listed_at):
+        if is_newer(store.seen, listed_at):
             # The server's store went back in time (restored from a backup), so stored versions mean nothing any more.
             log.warning("resourceVersion went backwards; the cached objects are dropped", kind=scope)
-            shelf.tags = {key: tag._replace(written=False) for key, tag in shelf.tags.items()}
-            shelf.ended.clear()
+            store.tags = {key: tag._replace(written=False) for key, tag in store.tags.items()}
+            store.ended.clear()
         uids = {identity.uid for identity, _ in listing.objects.values()}
-        shelf.ended = {uid: lists + 1 for uid, lists in shelf.ended.items() if uid in uids and lists == 0}
+        store.ended = {uid: lists + 1 for uid, lists in store.ended.items() if uid in uids and lists == 0}
         for identity, value in listing.objects.values():
-            held = shelf.tags.get(identity.key)
+            held = store.tags.get(identity.key)
             ours_is_newer = held is not None and held.written and is_newer(held.version, identity.version)
-            if identity.uid not in shelf.ended and not ours_is_newer:
-                self._put(scope, shelf, identity, value, written=False)
-        for key in shelf.tags.keys() - listing.objects.keys():
-            tag = shelf.tags[key]
+            if identity.uid not in store.ended and not ours_is_newer:
+                self._put(scope, store, identity, value, written=False)
+        for key in store.tags.keys() - listing.objects.keys():
+            tag = store.tags[key]
             if not (tag.written and is_newer(tag.version, listed_at)):
-                shelf.remove(key)
-        shelf.seen = listed_at
+                store.remove(key)
+        store.seen = listed_at
         if self._unread.pop(scope, None) is not None:
-            shelf.version += 1
-        if not shelf.listed:
-            shelf.listed = True
-            shelf.version += 1
+            store.version += 1
+        if not store.listed:
+            store.listed = True
+            store.version += 1
             self.changed.set()
-        if shelf.dirty:
+        if store.dirty:
             self.changed.set()
 
     def apply(self, scope: str, event_type: str, obj: JsonObject) -> None:
         """Applies one event of a watch; an outdated event changes nothing."""
-        shelf = self._shelves[scope]
+        store = self._stores[scope]
         identity = identify(obj)
         if event_type == "DELETED":
-            self._delete(shelf, identity.key, identity.uid)
-            shelf.ended.pop(identity.uid, None)
+            self._delete(store, identity.key, identity.uid)
+            store.ended.pop(identity.uid, None)
         elif event_type in {"ADDED", "MODIFIED"}:
-            held = shelf.tags.get(identity.key)
+            held = store.tags.get(identity.key)
             # Outdated whatever its uid: the echo of an own write, or the deletion of an object that an own write replaced.
             old = held is not None and is_not_newer(identity.version, held.version)
-            if not old and identity.uid not in shelf.ended:
-                self._put(scope, shelf, identity, slimmed(shelf.slim, obj), written=False)
+            if not old and identity.uid not in store.ended:
+                self._put(scope, store, identity, slimmed(store.slim, obj), written=False)
         else:
             raise MalformedObject(f"no event type {event_type!r}")
-        shelf.advance(identity.version)
-        if shelf.dirty:
+        store.advance(identity.version)
+        if store.dirty:
             self.changed.set()
 
     def bookmark(self, scope: str, resource_version: str) -> None:
         """Applies a bookmark: everything up to this version has been received."""
-        self._shelves[scope].advance(version_number(resource_version))
+        self._stores[scope].advance(version_number(resource_version))
 
     # What we did ourselves
 
@@ -272,16 +272,16 @@ class ObjectCache:
         """Applies the response to an own create or patch at once. Only for objects that the kind's selectors match."""
         identity = identify(obj)
         scope = self._scope_of(kind, identity.key[0])
-        shelf = self._shelves[scope]
-        held = shelf.tags.get(identity.key)
+        store = self._stores[scope]
+        held = store.tags.get(identity.key)
         # Up to `seen` the watch has reported it already, and perhaps the deletion after it: a late response
         # must not restore a deleted object.
-        if identity.uid in shelf.ended or is_not_newer(identity.version, shelf.seen):
+        if identity.uid in store.ended or is_not_newer(identity.version, store.seen):
             return
         if held is not None and is_not_newer(identity.version, held.version):
             return
-        self._put(scope, shelf, identity, slimmed(shelf.slim, obj), written=True)
-        if shelf.dirty:
+        self._put(scope, store, identity, slimmed(store.slim, obj), written=True)
+        if store.dirty:
             self.changed.set()
 
     def note_deleted(
@@ -297,29 +297,29 @@ class ObjectCache:
         if answer is not None and isinstance(answer.get("metadata"), dict) and answer["metadata"].get("uid") == uid:
             self.note_written(kind, answer)
             return
-        shelf = self._shelves[self._scope_of(kind, namespace or "")]
-        if self._delete(shelf, (namespace or "", name), uid):
+        store = self._stores[self._scope_of(kind, namespace or "")]
+        if self._delete(store, (namespace or "", name), uid):
             # Only for stored objects: if its DELETED event came before the response, no second one would clear this.
-            shelf.ended[uid] = 0
-        if shelf.dirty:
+            store.ended[uid] = 0
+        if store.dirty:
             self.changed.set()
 
     def _scope_of(self, kind: str, namespace: str) -> str:
         """The scope that has the objects of a kind and namespace."""
         alone = f"{kind} of {namespace}"
-        return alone if alone in self._shelves else kind
+        return alone if alone in self._stores else kind
 
-    def _delete(self, shelf: KindStore, key: Key, uid: str) -> bool:
-        held = shelf.tags.get(key)
+    def _delete(self, store: KindStore, key: Key, uid: str) -> bool:
+        held = store.tags.get(key)
         if held is None or (uid and held.uid and held.uid != uid):
             return False
-        shelf.remove(key)
+        store.remove(key)
         return True
 
     def _put(
-        self, scope: str, shelf: KindStore, identity: Identity, value: JsonObject | Refusal, *, written: bool
+        self, scope: str, store: KindStore, identity: Identity, value: JsonObject | Refusal, *, written: bool
     ) -> None:
-        first = shelf.put(identity, value, written)
+        first = store.put(identity, value, written)
         if isinstance(value, Refusal):
             self.refusals[scope] += 1
             if first:

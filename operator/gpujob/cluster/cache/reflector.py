@@ -256,8 +256,8 @@ class Reflector:
         self.failures += not isinstance(error, Silent)
         # A healthy but quiet kind may be silent too: a restarted API server leaves out its first bookmarks.
         lasts = isinstance(error, Unauthorized) and self.failures >= REFUSED_TRIES
-        tell = log.info if isinstance(error, Silent) else log.error if lasts else log.warning
-        tell(
+        write = log.info if isinstance(error, Silent) else log.error if lasts else log.warning
+        write(
             "watch interrupted",
             kind=self.kind.scope,
             error=str(error),

@@ -1,9 +1,8 @@
 """Every unsuccessful response of the API server, as one tree of errors.
 
-ApiError ├── Unauthorized 401, Forbidden 403, NotFound 404, Gone 410, Invalid 422 ├── Conflict 409 │ └── AlreadyExists 409 with
-that reason ├── TooManyRequests 429 carries retry_after ├── Unreachable no answer, and the server has certainly not acted on it │
-└── Silent a watch brought no byte for too long ├── Fenced a write that was not sent, because this process may not write any more
-├── BrokenStream an invalid watch or list └── OutcomeUnknown a write was sent and its outcome is unknown: GET, then decide
+ApiError ─┬─ Unauthorized, Forbidden, NotFound, Gone, Invalid, TooManyRequests, Fenced, BrokenStream, OutcomeUnknown
+          ├─ Conflict ─── AlreadyExists
+          └─ Unreachable ─── Silent
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
+from gpujob.values.untrusted import object_in
 
 JsonObject = dict[str, Any]
 
@@ -115,11 +114,8 @@ def error_from_status(status: JsonObject, code: int | None = None, retry_after: 
 def error_from_answer(code: int, phrase: str, headers: Mapping[str, str], body: bytes) -> ApiError:
     retry_after = headers.get("Retry-After", "")
     seconds = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else None
-    try:
-        status = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        status = None
-    if not isinstance(status, dict) or status.get("kind") != "Status":
+    status = object_in(body)
+    if status is None or status.get("kind") != "Status":
         # Proxies, and the API server's own throttle, answer in plain text.
         status = {"reason": phrase.replace(" ", ""), "message": body[:512].decode(errors="replace").strip()}
     return error_from_status(status, code, seconds)

@@ -119,9 +119,9 @@ class JobActions:
             if created:
                 memory.sightings = memory.sightings.of_new_child(uid, now)
         if created:
-            self._work.tally.placing.observe(self._work.clock() - began)
+            self._work.counters.placing.observe(self._work.clock() - began)
             waited = (self._work.wall() - asked).total_seconds() if (asked := waits.read_time(job.created)) else 0.0
-            self._work.tally.queue_wait.observe(waited)
+            self._work.counters.queue_wait.observe(waited)
 
     def _burst(self, now: float) -> float:
         """Seconds that the pods of a child created now get beside `placed`, because others were created shortly before."""
@@ -242,7 +242,7 @@ class JobActions:
             # Gone or changed; the watch will show it, and until then the same write would fail again.
             self._work.requeue_with_backoff(job, "the job changed meanwhile", job.version)
             return
-        self._work.tally.failed_attempts.update(newly_failed(job, status))
+        self._work.counters.failed_attempts.update(newly_failed(job, status))
         if job.uid in self._work.memory and status.get("display", {}).get("reason") not in REFUSALS:
             self._work.succeeded(job.uid)
 

@@ -79,7 +79,7 @@ class Reconciler:
 
     async def round(self) -> None:
         """One round over everything that changed: the steps in order."""
-        self.work.tally.rounds += 1
+        self.work.counters.rounds += 1
         # 1. Gather: the jobs that changed or whose time has come.
         self._slice.begin()
         for uid in self._gather():

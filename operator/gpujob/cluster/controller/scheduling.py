@@ -78,16 +78,16 @@ class SchedulingRound:
         began = self._work.clock()
         self._slice.begin()
         if self._stale():
-            await self._decide_anew()
+            await self._decide_again()
             decided = self._work.clock()
             # A long queue is decided less often, so that decisions take at most a third of the time.
             self._next_decision = decided + 2 * (decided - began)
         at = self._explanations.next_at()
         if at is not None and at <= self._work.clock():
             await self._explanations.explain()
-        self._work.tally.decide_seconds += self._work.clock() - began
+        self._work.counters.decide_seconds += self._work.clock() - began
 
-    async def _decide_anew(self) -> None:
+    async def _decide_again(self) -> None:
         before, self._work.decided_at = self._work.decided_at, self._inputs()
         fleet = self._work.index.fleet(p for reservations in self._work.reserved.values() for p in reservations)
         facts = self._work.index.other_versions()

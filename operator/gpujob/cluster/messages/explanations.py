@@ -195,7 +195,7 @@ class Explanations:
 
     def count(self, decision: Decision) -> None:
         """Counts an explained decision; waiting jobs whose explanation is delayed, or never comes, have none."""
-        self._work.tally.decisions[decision.verdict.value, summary.reason(decision).value] += 1
+        self._work.counters.decisions[decision.verdict.value, summary.reason(decision).value] += 1
 
 
 def digest_of(status: Mapping[str, Any]) -> bytes:

@@ -38,7 +38,7 @@ class StatusRefresh:
 
     def __init__(self, work: ControllerState, steps: Reports) -> None:
         self._work, self._steps = work, steps
-        self._untold: dict[str, StaleStatuses] = {}
+        self._stale: dict[str, StaleStatuses] = {}
         self._ripe = DueTimes()
         """The earliest time of each refresh."""
         self._next = 0.0
@@ -49,10 +49,10 @@ class StatusRefresh:
             self._drop(job.uid)
             self._steps.report(job, status)
         elif status_patch.has_other_numbers(job.status, status):
-            if job.uid not in self._untold:
+            if job.uid not in self._stale:
                 explained_at, timings = self._work.remember(job.uid).refreshed_at, self._work.timings
                 self._ripe[job.uid] = max(self._work.clock() + timings.numbers_settled, explained_at + timings.numbers)
-            self._untold[job.uid] = StaleStatuses(job.status, status)
+            self._stale[job.uid] = StaleStatuses(job.status, status)
         else:
             self._drop(job.uid)
 
@@ -60,8 +60,8 @@ class StatusRefresh:
         """Writes those that are due."""
         while (first := self._ripe.first()) is not None:
             ripe, uid = first
-            job, untold = self._work.index.jobs.get(uid), self._untold[uid]
-            if job is None or not self._is_of_now(job, untold):
+            job, stale = self._work.index.jobs.get(uid), self._stale[uid]
+            if job is None or not self._is_of_now(job, stale):
                 self._drop(uid)
                 continue
             now = self._work.clock()
@@ -71,18 +71,18 @@ class StatusRefresh:
                 return
             self._drop(uid)
             self._work.remember(uid).refreshed_at = now
-            self._steps.report(job, untold.status, moved=True)
+            self._steps.report(job, stale.status, moved=True)
 
     def seconds_to_next(self) -> float | None:
         """Seconds until the next one is due; None if there is none."""
-        return max(0.0, self._next - self._work.clock()) if self._untold else None
+        return max(0.0, self._next - self._work.clock()) if self._stale else None
 
-    def _is_of_now(self, job: JobRecord, untold: StaleStatuses) -> bool:
+    def _is_of_now(self, job: JobRecord, stale: StaleStatuses) -> bool:
         """Whether the job still waits with the status from which the new one was made."""
         waits = job.uid in self._work.queue and job.uid not in self._work.tasks
-        return waits and job.status == untold.held and job.generation == untold.status.get("observedGeneration")
+        return waits and job.status == stale.held and job.generation == stale.status.get("observedGeneration")
 
     def _drop(self, uid: str) -> None:
-        if self._untold.pop(uid, None) is not None:
+        if self._stale.pop(uid, None) is not None:
             del self._ripe[uid]
             self._work.progress.forget(uid)

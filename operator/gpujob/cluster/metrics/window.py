@@ -13,7 +13,7 @@ SPAN: Final = 120.0
 SHORTEST: Final = 5.0
 """Seconds below which no rate is computed."""
 
-ANEW: Final = 0.5
+RESTARTED: Final = 0.5
 """The fraction of a counter below which the program counts as restarted."""
 
 
@@ -35,7 +35,7 @@ class Window:
         Those that went back a little are unchanged: the job's values come from the processes that report, and one of them may have
         ended before the others.
         """
-        if any(value < ANEW * self.last.get(key, 0.0) for key, value in counters.items()):
+        if any(value < RESTARTED * self.last.get(key, 0.0) for key, value in counters.items()):
             self.readings.clear()
             self.last.clear()
             self.first.clear()

@@ -148,7 +148,7 @@ class ControllerState:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.index, self.clock, self.wall, self.timings, self._chance = index, clock, wall, timings, chance
-        self.tally = ControllerCounters()
+        self.counters = ControllerCounters()
         self.parsed_specs: dict[str, ParsedSpec] = {}
         self.memory: dict[str, JobState] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -242,7 +242,7 @@ class ControllerState:
         memory.retry_at, memory.failed_on = self.clock() + seconds, failed_on
         memory.explained_for = None
         self.due[job.uid] = memory.retry_at
-        self.tally.failures[type(why).__name__ if isinstance(why, Exception) else "Stale"] += 1
+        self.counters.failures[type(why).__name__ if isinstance(why, Exception) else "Stale"] += 1
         log.warning("step is tried again", job=f"{job.namespace}/{job.name}", seconds=round(seconds, 1), why=str(why))
 
     def succeeded(self, uid: str) -> None:

@@ -34,7 +34,7 @@ class ImageMounts:
     why: str = "it reports no container runtime"
 
 
-UNTOLD: Final = ImageMounts()
+UNREPORTED: Final = ImageMounts()
 
 
 def image_mounts(status: Mapping[str, Any]) -> ImageMounts:
@@ -51,7 +51,7 @@ def _by_versions(runtime: str, kubelet: str) -> ImageMounts:
     if of_kubelet and of_kubelet < KUBELET:
         return ImageMounts(False, f"kubelet {kubelet}")
     if first is None or not has:
-        return ImageMounts(None, runtime) if runtime else UNTOLD
+        return ImageMounts(None, runtime) if runtime else UNREPORTED
     if has < first:
         return ImageMounts(False, f"{name} {version}")
     if not of_kubelet:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from gpujob.fleet.health.conditions import Condition
-from gpujob.fleet.kubernetes.image_volumes import UNTOLD, ImageMounts
+from gpujob.fleet.kubernetes.image_volumes import UNREPORTED, ImageMounts
 from gpujob.values.vocabulary import GROUP, Vendor
 
 Labels = Mapping[str, str]
@@ -107,7 +107,7 @@ class Node:
     capacity: Mapping[str, int] = field(default_factory=dict)
     others: Mapping[str, int] = field(default_factory=dict)
     """Allocatable devices that are no GPUs, by resource."""
-    image_mounts: ImageMounts = UNTOLD
+    image_mounts: ImageMounts = UNREPORTED
     handlers: frozenset[str] | None = None
     """Names of the handlers that RuntimeClasses can request; None if the node does not report them."""
     kernel: str = ""

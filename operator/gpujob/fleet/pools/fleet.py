@@ -94,10 +94,12 @@ class Fleet:
         catalog, else unknown ones of the fleet that it begins.
         """
         devices = [pool.accelerator for pool in self.pools if pool.accelerator is not None]
-        kin = {device.id for device in devices if is_of(word, device)}
+        named = {device.id for device in devices if is_of(word, device)}
         begun = {pool.accelerator_id for pool in self.pools if pool.accelerator_id.lower().startswith(word.lower())}
         return (
-            tuple(sorted(kin)) or catalog.nearest_accelerators(word) or (tuple(sorted(begun)) if len(word) > 2 else ())
+            tuple(sorted(named))
+            or catalog.nearest_accelerators(word)
+            or (tuple(sorted(begun)) if len(word) > 2 else ())
         )
 
     def nearest_pool(self, word: str) -> str | None:

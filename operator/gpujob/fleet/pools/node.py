@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from gpujob.fleet.devices.shared_cards import Silicon
-from gpujob.fleet.kubernetes.image_volumes import UNTOLD, ImageMounts
+from gpujob.fleet.kubernetes.image_volumes import UNREPORTED, ImageMounts
 from gpujob.fleet.kubernetes.objects import Labels, Resources, Taint
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Reason
@@ -39,7 +39,7 @@ class PoolNode:
     """The number of pods of a gang for which the fabric's devices are free; None if the fabric has none."""
     domain: str = ""
     """Its topology domain in the pool's fabric; empty without the label."""
-    image_mounts: ImageMounts = UNTOLD
+    image_mounts: ImageMounts = UNREPORTED
     """Whether it can mount an OCI image as a volume."""
     handlers: frozenset[str] | None = None
     """Names of the handlers that RuntimeClasses can request; None if unknown."""

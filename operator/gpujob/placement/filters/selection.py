@@ -71,7 +71,7 @@ def rules_of(demand: Demand) -> tuple[PoolRule, ...]:
     return tuple([rule for rule, silent in _ASKED if silent is None or not silent(demand)])
 
 
-_OF_KIN: Final = frozenset(
+_OF_POOL_CLASS: Final = frozenset(
     {
         pool_filters.vendor_excluded,
         pool_filters.accelerator_excluded,
@@ -145,7 +145,7 @@ class FilterSelection:
         about = pool_class_of(pool).rules
         if about not in self._but_numbers:
             asked = [rule for rule in self._rules if rule in about and rule not in _OF_NUMBERS]
-            self._but_numbers[about] = (asked, _OF_KIN.issuperset(asked))
+            self._but_numbers[about] = (asked, _OF_POOL_CLASS.issuperset(asked))
         rest, shared = self._but_numbers[about]
         for rule in rest:
             found = rule(demand, pool, fleet)

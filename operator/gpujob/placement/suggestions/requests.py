@@ -71,8 +71,8 @@ def whole_nodes(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
 def fewer_nodes(demand: Demand, candidate: Candidate, nodes: int) -> Proposal:
     """The proposal of fewer nodes; a number of GPUs that follows from the model is computed again."""
     gang = candidate.gang
-    anew = demand.but(gangs=(Gang(nodes, 1),))
-    changed = anew if demand.sized_by_model else demand.changed(gang, replace(gang, nodes=nodes))
+    resized = demand.but(gangs=(Gang(nodes, 1),))
+    changed = resized if demand.sized_by_model else demand.changed(gang, replace(gang, nodes=nodes))
     return cut(1 - nodes / gang.nodes, gang.field("nodes"), gang.nodes, nodes, changed)
 
 

@@ -14,20 +14,20 @@ DEFAULT_ID: Final = 1000
 
 def pod_security(attempt: Attempt) -> Manifest:
     """The pod's security context."""
-    wish = attempt.spec.security_context or SecurityContext()
+    asked = attempt.spec.security_context or SecurityContext()
     own_uid, own_group = _defaults(attempt)
-    user = own_uid if wish.run_as_user is None else wish.run_as_user
+    user = own_uid if asked.run_as_user is None else asked.run_as_user
     context: Manifest = {
         "runAsUser": user,
-        "runAsGroup": DEFAULT_ID if wish.run_as_group is None else wish.run_as_group,
-        "fsGroup": own_group if wish.fs_group is None else wish.fs_group,
+        "runAsGroup": DEFAULT_ID if asked.run_as_group is None else asked.run_as_group,
+        "fsGroup": own_group if asked.fs_group is None else asked.fs_group,
         # A volume with many files is walked only when its root folder has another group.
         "fsGroupChangePolicy": "OnRootMismatch",
         # True of every uid but 0; said of 0 only if the user insists, and the kubelet then refuses to start it.
-        "runAsNonRoot": user != 0 or wish.run_as_non_root is True,
+        "runAsNonRoot": user != 0 or asked.run_as_non_root is True,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
-    groups = list(dict.fromkeys((*wish.supplemental_groups, *amd.device_groups(attempt))))
+    groups = list(dict.fromkeys((*asked.supplemental_groups, *amd.device_groups(attempt))))
     if groups:
         context["supplementalGroups"] = groups
     return context

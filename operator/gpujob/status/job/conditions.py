@@ -71,7 +71,7 @@ def of_preflight(child: ChildRecord, seen: Observation, *, disabled: bool, first
     return (ConditionUpdate(kind, check.passed, check.reason, check.message),)
 
 
-def preflight_anew(held: Iterable[Mapping[str, Any]]) -> tuple[ConditionUpdate, ...]:
+def preflight_of_new_attempt(held: Iterable[Mapping[str, Any]]) -> tuple[ConditionUpdate, ...]:
     """The findings of an attempt's pods do not apply to the next one; empty if there were none.
 
     That an image cannot run the preflight stays: the next attempt depends on it.

@@ -89,7 +89,7 @@ def _with_price_change(seen: Observation, placement: Mapping[str, Any], now: int
 
 def _of_reading(job: JobRecord, child: ChildRecord, telemetry: Telemetry) -> tuple[ConditionUpdate, ...]:
     begun = job.status.get("jobName") == child.name
-    return telemetry.updates or (() if begun else reading.anew(job.status))
+    return telemetry.updates or (() if begun else reading.of_new_attempt(job.status))
 
 
 def _chosen(job: JobRecord, child: ChildRecord) -> tuple[dict[str, Any], str]:
@@ -210,8 +210,8 @@ def _gone(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, A
 
 def without_child(job: JobRecord, state: State, updates: Iterable[Update], reason: Reason, now: str) -> dict[str, Any]:
     """The status of a job without a running attempt: figures of the last attempt are removed."""
-    before = conditions.preflight_anew(job.status.get("conditions") or ())
-    return _status(job, state, (*before, *updates, *reading.anew(job.status)), reason, now)
+    before = conditions.preflight_of_new_attempt(job.status.get("conditions") or ())
+    return _status(job, state, (*before, *updates, *reading.of_new_attempt(job.status)), reason, now)
 
 
 def _after_attempt(job: JobRecord, state: State, updates: Iterable[Update], reason: Reason, now: str) -> dict[str, Any]:

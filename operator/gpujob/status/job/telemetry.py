@@ -41,7 +41,7 @@ SILENT: Final = Telemetry()
 RECENT: Final = timedelta(minutes=10)
 """How long a job is exposed after its end: ten scrapes of a minute."""
 
-TO_MEND: Final = frozenset(
+TO_FIX: Final = frozenset(
     {Reason.TELEMETRY_BLOCKED.value, Reason.REPORT_UNREADABLE.value, Reason.REPORT_OF_ANOTHER.value}
 )
 """What a user or admin must fix."""
@@ -110,7 +110,7 @@ def anothers(pod: str, port: int, on_host_network: bool = False) -> ConditionUpd
     return ConditionUpdate(ConditionType.TELEMETRY_REACHABLE, False, Reason.REPORT_OF_ANOTHER, message)
 
 
-def anew(status: Mapping[str, Any]) -> tuple[ConditionUpdate, ...]:
+def of_new_attempt(status: Mapping[str, Any]) -> tuple[ConditionUpdate, ...]:
     """The last attempt's condition for a new attempt, or without one: unknown."""
     if _held(status) is None:
         return ()
@@ -126,7 +126,7 @@ def is_one(condition: Mapping[str, Any]) -> bool:
 def differs(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether something must be fixed, or no longer must: both are worth a write when the job is due."""
     before, after = _held(held), _held(wanted)
-    return before != after and not {before, after}.isdisjoint(TO_MEND)
+    return before != after and not {before, after}.isdisjoint(TO_FIX)
 
 
 def is_news(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -134,7 +134,7 @@ def is_news(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
     A port with changing responses is reported at the rate of progress.
     """
-    return _held(held) in (None, Reason.NOT_READ) and _held(wanted) in TO_MEND
+    return _held(held) in (None, Reason.NOT_READ) and _held(wanted) in TO_FIX
 
 
 def _held(status: Mapping[str, Any]) -> str | None:
