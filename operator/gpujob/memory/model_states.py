@@ -11,13 +11,7 @@ from typing import Final
 from gpujob.memory.workload import Workload
 from gpujob.values.vocabulary import Method, Optimizer, Precision, WeightFormat
 
-STORED: Final = {
-    Precision.BF16: 2,
-    Precision.FP16: 2,
-    Precision.MIXED: 4,
-    Precision.FP32: 4,
-    Precision.FP8: 4,
-}
+STORED: Final = {Precision.BF16: 2, Precision.FP16: 2, Precision.MIXED: 4, Precision.FP32: 4, Precision.FP8: 4}
 """Bytes of a trained parameter: Mixed and FP8 keep 32-bit weights and compute in less."""
 
 NF4: Final = (9, 16)

@@ -59,11 +59,7 @@ class Numbered:
     @property
     def labels(self) -> dict[str, str]:
         """The labels of children and pods."""
-        return {
-            Label.MANAGED_BY: FIELD_MANAGER,
-            Label.JOB: label_value(self.job.metadata.name),
-            **self.selector,
-        }
+        return {Label.MANAGED_BY: FIELD_MANAGER, Label.JOB: label_value(self.job.metadata.name), **self.selector}
 
     def metadata(self, **annotations: str) -> Manifest:
         """The metadata of a child: the job's namespace and the job as its controller, under its full name."""

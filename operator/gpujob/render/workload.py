@@ -24,10 +24,7 @@ TRAIN: Final = "train"
 
 FAIL: Final = "FailJob"
 
-STAY: Final = {
-    "karpenter.sh/do-not-disrupt": "true",
-    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-}
+STAY: Final = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 """Annotations that keep consolidation away from running work; spot nodes are reclaimed anyway."""
 
 ISTIO: Final = "sidecar.istio.io/inject"

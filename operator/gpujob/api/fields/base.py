@@ -58,8 +58,7 @@ Gid = Annotated[int, Field(ge=0, le=4294967294)]
 def list_map(*keys: str, items: int) -> Any:
     """The bound and the merge keys of a list of records: server-side apply merges by them, duplicates are refused."""
     return Field(
-        max_length=items,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)},
+        max_length=items, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
     )
 
 

@@ -132,10 +132,7 @@ def definition(kind: Kind) -> Schema:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"{kind.plural}.{GROUP}",
-            "annotations": {f"{GROUP}/schema-hash": _hash(schema)},
-        },
+        "metadata": {"name": f"{kind.plural}.{GROUP}", "annotations": {f"{GROUP}/schema-hash": _hash(schema)}},
         "spec": {
             "group": GROUP,
             "names": {

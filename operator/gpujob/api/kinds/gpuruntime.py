@@ -55,10 +55,7 @@ class GPURuntimeSpec(Shape):
     """The framework inside; needed without `extends`."""
     python: Version | None = None
     """The Python version inside."""
-    architectures: Annotated[
-        tuple[Annotated[str, Field(max_length=16), patterns.ARCHITECTURE], ...],
-        a_set(items=64),
-    ]
+    architectures: Annotated[tuple[Annotated[str, Field(max_length=16), patterns.ARCHITECTURE], ...], a_set(items=64)]
     """GPU architectures compiled in: gfx942 or gfx11-generic, or compute capabilities such as 9.0, 9.0a and 12.0+PTX; needed without
     `extends`."""
     min_driver: Version | None = None

@@ -53,12 +53,7 @@ def document(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
     for reason in Reason:
         sections[reason] = titles.get(reason, next(reversed(sections.values()), ""))
     return [
-        {
-            "reason": str(reason),
-            "section": sections[reason],
-            "meaning": reason.meaning,
-            "remedy": reason.remedy,
-        }
+        {"reason": str(reason), "section": sections[reason], "meaning": reason.meaning, "remedy": reason.remedy}
         for reason in reasons
     ]
 

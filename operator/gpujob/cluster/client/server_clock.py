@@ -23,9 +23,7 @@ class ServerClock:
     """With several API servers the time of the one whose clock is furthest ahead."""
 
     def __init__(
-        self,
-        monotonic: Callable[[], float] = time.monotonic,
-        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        self, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self._monotonic, self._wall = monotonic, wall
         self._ahead: float | None = None  # of the monotonic clock, in seconds since 1970

@@ -26,10 +26,7 @@ class JobReconciler:
     """Starts at most one step of a job, or puts the job into the queue."""
 
     def __init__(
-        self,
-        work: ControllerState,
-        steps: JobActions,
-        over_budget: Callable[[str], str | None] = lambda namespace: "",
+        self, work: ControllerState, steps: JobActions, over_budget: Callable[[str], str | None] = lambda namespace: ""
     ) -> None:
         self._work, self._steps, self._over_budget = work, steps, over_budget
         self._pools: dict[str, list[Pool]] = {}

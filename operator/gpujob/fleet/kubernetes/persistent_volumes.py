@@ -34,10 +34,7 @@ _ONE_WORD: Final = SUCCESSORS | dict.fromkeys(ZONES_OF_DRIVERS, ZONES[0])
 OF_ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 """Access modes with which one node at a time can mount a volume."""
 
-OF_DEFAULT: Final = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
+OF_DEFAULT: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 """Annotations that make a StorageClass the cluster's default."""
 
 Key = tuple[str, str]

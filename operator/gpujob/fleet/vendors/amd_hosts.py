@@ -59,15 +59,9 @@ def _of_host(kernel: str, system: str) -> tuple[tuple[Reason, str], ...]:
 def _sentences(kernel: tuple[int, ...], system: str) -> Iterator[tuple[Reason, str]]:
     listed, maintained = _is_listed(system)
     if kernel and kernel < LEAST:
-        yield (
-            Reason.KERNEL_OLD,
-            "node {} has Linux {}; ROCm needs 5.4 at least, 5.15 is better; upgrade the kernel",
-        )
+        yield (Reason.KERNEL_OLD, "node {} has Linux {}; ROCm needs 5.4 at least, 5.15 is better; upgrade the kernel")
     elif kernel and kernel < BETTER and not maintained:
-        yield (
-            Reason.KERNEL_OLD,
-            "node {} has Linux {}; 5.15 or later is better for ROCm; upgrade the kernel",
-        )
+        yield (Reason.KERNEL_OLD, "node {} has Linux {}; 5.15 or later is better for ROCm; upgrade the kernel")
     if system and not listed:
         yield Reason.SYSTEM_UNLISTED, "node {} has {}; ROCm is known to run on " + LISTED
 

@@ -120,12 +120,7 @@ def _by_number(
 
 
 def _outnumbered(
-    labels: AmdLabels,
-    offered: int,
-    pieces: int,
-    instance_type: str,
-    accelerator: Accelerator | None,
-    catalog: Catalog,
+    labels: AmdLabels, offered: int, pieces: int, instance_type: str, accelerator: Accelerator | None, catalog: Catalog
 ) -> int | None:
     """The number of devices of each card if more are offered than the labelled mode creates; None if it explains them."""
     machine, counted = devices_of_machine(labels.labels, instance_type, catalog), labels.count()

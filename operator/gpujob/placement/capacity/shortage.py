@@ -48,11 +48,7 @@ def why_never_some(demand: Demand, pool: Pool, image_size: int | None) -> Iterat
 
 
 def _unable(
-    demand: Demand,
-    pool: Pool,
-    nodes: tuple[PoolNode, ...],
-    reasons: Sequence[Sequence[Reason]],
-    image_size: int | None,
+    demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], reasons: Sequence[Sequence[Reason]], image_size: int | None
 ) -> Iterator[Finding]:
     """What nodes lack beside GPUs, by the reasons of each."""
     if any(Reason.NODE_TOO_SMALL in r for r in reasons):

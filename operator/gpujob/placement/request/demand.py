@@ -16,16 +16,7 @@ from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import ModelDemand
 from gpujob.placement.request.profile_measurements import Learned
 from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import (
-    Backend,
-    CapacityType,
-    DeviceKind,
-    Method,
-    Objective,
-    Precision,
-    Reason,
-    Vendor,
-)
+from gpujob.values.vocabulary import Backend, CapacityType, DeviceKind, Method, Objective, Precision, Reason, Vendor
 
 
 class ExcludedNode(NamedTuple):

@@ -134,9 +134,7 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[PoolScore]
     for index, pool in enumerate(fleet.pools):
         speed, price = speed_of(demand, pool, catalog), pool.price
         worth = Worth(
-            price.per_gpu_hour if price else None,
-            speed.millionths if speed else None,
-            speed.error if speed else 0,
+            price.per_gpu_hour if price else None, speed.millionths if speed else None, speed.error if speed else 0
         )
         found.append(
             PoolScore(
