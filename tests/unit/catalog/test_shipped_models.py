@@ -81,6 +81,10 @@ def test_a_mistyped_name_has_its_nearest() -> None:
         ("mistrl-7b", "mistral-7b"),
         ("qwen-2.5-7b", "qwen2.5-7b qwen2.5-14b qwen2.5-3b"),
         ("gemma-2-8b", "gemma-2-9b gemma-2-27b gemma-2-2b"),
+        # A name without a size is like the whole names of the others, whatever their size.
+        ("alcon", "falcon-7b falcon-40b falcon-180b"),
+        ("bloxm", "bloom bloom-3b"),
+        ("bxoomz", "bloomz bloomz-3b"),
         # Of another version there is none.
         ("llama-5", ""),
         ("gpt-5", ""),
