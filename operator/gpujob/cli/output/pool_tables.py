@@ -105,6 +105,6 @@ def _apart(pool: Pool, fleet: Fleet) -> Iterator[str]:
     plain_names = plain_names_in(pool.name)
     for joined in (each for each in fleet.pools if each.joins and each.name in plain_names):
         others = [first for first, *_ in joined.joins if first != pool.name]
-        told = (doubt.numbers[-1] for doubt in joined.doubts if doubt.reason is Reason.NODES_DIFFER)
-        facts = next(told, "what their nodes offer now")
+        differing = (doubt.numbers[-1] for doubt in joined.doubts if doubt.reason is Reason.NODES_DIFFER)
+        facts = next(differing, "what their nodes offer now")
         yield f"like {listed(others)}, but for {facts}"
