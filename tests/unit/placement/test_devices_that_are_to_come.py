@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpupool, node
 
+from gpujob.api.kinds.gpupool import GPUPool
+from gpujob.fleet.devices.group import groups_of
+from gpujob.fleet.gpupools.selection import admin_pool
+from gpujob.fleet.kubernetes.parse import read_node
 from gpujob.fleet.pools.arriving import Arriving
+from gpujob.fleet.sources.build import read_fleet
+from gpujob.fleet.sources.incremental import FleetIndex
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import summary
@@ -64,6 +70,55 @@ def test_a_node_of_a_pool_beside_others_says_what_it_waits_for() -> None:
     fresh["metadata"]["labels"]["pool"] = "x"
     found = decided(old, fresh, pool, new=("new",), nodes=2)
     assert [reason.reason for reason in found.candidates[0].reasons] == [Reason.WAITING_FOR_DEVICES, Reason.CORDONED]
+
+
+def unlabelled(name: str, pool: str = "x") -> Object:
+    """A node of a pool before any agent of a vendor ran on it."""
+    return node(name, labels={"pool": pool}, devices={}, price="1")
+
+
+@pytest.mark.parametrize("fields", [{}, {"accelerator": "H100-SXM"}, {"price": {"perGPUHour": "2"}}])
+def test_a_new_node_of_a_pool_that_nothing_describes_yet_may_be_the_missing_one(fields: dict[str, Any]) -> None:
+    objects = (node("old", H100, labels={"pool": "x"}), unlabelled("new"), gpupool("x", {"pool": "x"}, **fields))
+    found = decided(*objects, new=("new",), nodes=2, gpusPerNode=8)
+    assert (found.verdict, summary.reason(found)) == (Verdict.WAITING, Reason.WAITING_FOR_DEVICES)
+    assert summary.summary(found).startswith(
+        "may fit pool x once its nodes can be used: node new came at 2026-11-28T11:50:00Z and offers no GPUs yet"
+    )
+    assert decided(*objects, new=("new",), nodes=3, gpusPerNode=8).verdict is Verdict.IMPOSSIBLE
+    assert decided(*objects, nodes=2, gpusPerNode=8).verdict is Verdict.IMPOSSIBLE
+    assert decided(*objects, new=("new",), nodes=1, gpusPerNode=8).verdict is Verdict.PLACED
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"accelerator": "MI300X"}, {"tolerations": [{"key": "k", "operator": "Exists"}]}]
+)
+def test_the_first_node_of_a_pool_is_waited_for(fields: dict[str, Any]) -> None:
+    objects = (unlabelled("new"), gpupool("x", {"pool": "x"}, **fields))
+    assert decided(*objects, new=("new",)).verdict is Verdict.WAITING
+    assert decided(*objects).verdict is not Verdict.WAITING
+    assert decided(*objects, unlabelled("other", "y"), new=("other",)).verdict is not Verdict.WAITING
+
+
+def test_what_a_new_node_cannot_change_stays_impossible() -> None:
+    objects = (node("old", H100, labels={"pool": "x"}), unlabelled("new"), gpupool("x", {"pool": "x"}))
+    found = decided(*objects, new=("new",), nodes=2, gpusPerNode=8, placement={"maxPricePerHour": "1"})
+    assert found.verdict is Verdict.IMPOSSIBLE
+
+
+def test_the_index_follows_a_new_node_that_gets_its_devices() -> None:
+    index = FleetIndex(ANY_IMAGES)
+    pools = [admin_pool(GPUPool.model_validate(gpupool("x", {"pool": "x"})))]
+    labelled, before = node("new", H100, labels={"pool": "x"}), unlabelled("new")
+    seen = []
+    for each in (before, labelled, before):
+        read = read_node(each)
+        index.put_admin_pools(pools)
+        index.put_node(read, groups_of(read, ANY_IMAGES))
+        assert index.fleet().pools == read_fleet([read], [], ANY_IMAGES, pools).pools
+        seen.append(index.fleet().pools[0].bare)
+    index.drop_node("new")
+    assert [*seen, index.fleet().pools[0].bare] == [("new",), (), ("new",), ()]
 
 
 def test_a_device_that_is_unhealthy_on_an_old_node_is_no_newcomer() -> None:

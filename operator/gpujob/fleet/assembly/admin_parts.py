@@ -39,11 +39,14 @@ from gpujob.values.quantity import exact_dollars
 from gpujob.values.vocabulary import Reason
 
 
-def claimed_pools(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage) -> tuple[Pool, ...]:
-    """An admin's pool, and its parts if its nodes differ."""
+def claimed_pools(
+    admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage, bare: Iterable[str] = ()
+) -> tuple[Pool, ...]:
+    """An admin's pool, and its parts if its nodes differ. `bare` are selected nodes without any device."""
     nodes = pool_nodes(groups, usage, admin.fabric, admin.tolerated)
     known = pool_nodes(groups, usage, admin.fabric, admin.tolerated, unknown_beside(admin, catalog))
     whole = _with_node_pool(claimed_pool(admin, groups, nodes, known, catalog), groups)
+    whole = replace(whole, bare=tuple(sorted(bare)))
     on: dict[str, list[DeviceGroup]] = defaultdict(list)
     for group in groups:
         on[group.node.name].append(group)

@@ -177,8 +177,12 @@ class Claims:
         """The pool that assigns a node's devices by the host's device files, None if the oldest one does not."""
         if not self._hosting:
             return None
-        oldest = next((pool for pool in self._pools if selects(pool.selector, node.labels)), None)
+        oldest = self.oldest(node)
         return oldest if oldest is not None and oldest.device_mode is DeviceMode.HOST_DEVICES else None
+
+    def oldest(self, node: Node) -> AdminPool | None:
+        """The oldest pool that selects a node, whatever devices it has."""
+        return next((pool for pool in self._pools if selects(pool.selector, node.labels)), None)
 
     def claim(self, node: Node, resource: str, *, pending: bool = False) -> AdminPool | None:
         """The pool of a node's devices of this resource, None if no admin's pool selects them. `pending`: they are being divided and

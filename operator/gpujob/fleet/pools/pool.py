@@ -71,6 +71,8 @@ class Pool:
     env: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     selector: Selector = ()
     """How a pod selects future nodes of an admin's pool."""
+    bare: tuple[str, ...] = ()
+    """The nodes that an admin's pool selects and of which nothing shows devices, by name: those of a new node come late."""
     growth: Growth | None = None
     request: DeviceRequest | None = None
     """How a ResourceClaim requests its devices; None if pods request them by the name of the resource."""

@@ -52,6 +52,7 @@ def read_fleet(
     claims = Claims(admin_pools)
     claimed: dict[str, list[DeviceGroup]] = defaultdict(list)
     discovered: dict[tuple[object, ...], list[DeviceGroup]] = defaultdict(list)
+    bare: dict[str, list[str]] = defaultdict(list)
     # Sorted by name, because the first of equal things is shown.
     for node in sorted(nodes, key=lambda node: node.name):
         groups = known[node.name] if known and node.name in known else groups_of(node, catalog)
@@ -59,6 +60,8 @@ def read_fleet(
             groups = with_slices(node, groups, inventory, catalog)
         if hosting := claims.hosting(node):
             groups = hosted_groups(node, groups, hosting, catalog)
+        if not groups and (admin := claims.oldest(node)):
+            bare[admin.name].append(node.name)
         for group in groups:
             admin = claims.claim(node, group.resource, pending=group.pending)
             if admin is None:
@@ -66,7 +69,9 @@ def read_fleet(
             else:
                 claimed[admin.name].append(group)
     doubtful = doubts_of_unclaimed(admin_pools)
-    families = [claimed_pools(pool, claimed.get(pool.name, []), catalog, usage) for pool in admin_pools]
+    families = [
+        claimed_pools(pool, claimed.get(pool.name, []), catalog, usage, bare.get(pool.name, ())) for pool in admin_pools
+    ]
     names = names_of(discovered, {pool.name for pool in admin_pools})
     families += [(discovered_pool(names[key], groups, catalog, usage, doubtful),) for key, groups in discovered.items()]
     pools = [

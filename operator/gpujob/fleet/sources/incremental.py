@@ -53,6 +53,7 @@ class FleetIndex:
         self._raw: dict[str, tuple[Node, tuple[DeviceGroup, ...]]] = {}
         self._homes: dict[Home, dict[str, list[DeviceGroup]]] = defaultdict(dict)
         self._homes_of: dict[str, tuple[Home, ...]] = {}
+        self._bare: dict[str, set[str]] = defaultdict(set)
         self._lost: dict[str, Mapping[str, tuple[str, str]]] = {}
         self._pods: dict[Key, Pod] = {}
         self._pods_on: dict[str, dict[Key, Pod]] = defaultdict(dict)
@@ -79,9 +80,11 @@ class FleetIndex:
 
     def put_node(self, node: Node, groups: tuple[DeviceGroup, ...]) -> None:
         """Applies a node, new or changed, with its device groups."""
-        self._raw[node.name] = (node, groups)
+        labels, self._raw[node.name] = self._labels(node.name), (node, groups)
         groups = self._handed_out(node, groups)
         before = self._groups.get(node.name)
+        if before == groups == () and labels == node.labels:
+            return
         if before is not None and _differ_in_state(before, groups):
             for home in self._homes_of[node.name]:
                 mine = self._homes[home][node.name]
@@ -99,9 +102,16 @@ class FleetIndex:
         self._raw.pop(name, None)
         self._take_out(name)
 
+    def _labels(self, name: str) -> Mapping[str, str] | None:
+        """The labels of a node as it was put last; None before."""
+        return self._raw[name][0].labels if name in self._raw else None
+
     def _take_out(self, name: str) -> None:
         if self._groups.pop(name, None) is None:
             return
+        for home in [home for home, names in self._bare.items() if name in names]:
+            self._bare[home].discard(name)
+            self._stale.add(home)
         for home in self._homes_of.pop(name, ()):
             del self._homes[home][name]
             self._stale.add(home)
@@ -147,6 +157,7 @@ class FleetIndex:
         self._stale = {home for home in self._stale if not isinstance(home, str) or home in named}
         self._homes.clear()
         self._homes_of.clear()
+        self._bare.clear()
         self._lost.clear()
         self._stale |= self._base.keys() | named.keys()
         self._overlapping = True
@@ -162,6 +173,9 @@ class FleetIndex:
     def _settle(self, node: Node, groups: tuple[DeviceGroup, ...]) -> None:
         """Assigns each group of a node to its pool."""
         self._claims.overlaps = {}
+        if not groups and (oldest := self._claims.oldest(node)):
+            self._bare[oldest.name].add(node.name)
+            self._stale.add(oldest.name)
         homes: dict[Home, None] = {}
         for group in groups:
             admin = self._claims.claim(node, group.resource, pending=group.pending)
@@ -248,7 +262,7 @@ class FleetIndex:
         nodes = self._homes.get(home, {})
         groups = [group for name in sorted(nodes) for group in nodes[name]]
         if isinstance(home, str):
-            pools = claimed_pools(self._admins[home], groups, self._catalog, self._usage)
+            pools = claimed_pools(self._admins[home], groups, self._catalog, self._usage, self._bare.get(home, ()))
         elif groups:
             pools = (discovered_pool(self._names[home], groups, self._catalog, self._usage, self._doubtful),)
         else:

@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.kubernetes.runtime_classes import lacks
+from gpujob.fleet.pools.arriving import Arriving
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.reserve import as_if_first
@@ -43,7 +44,7 @@ class NodeFit:
 
 def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
     """The nodes for a demand: those that it leaves fullest, ties by name; else the reason."""
-    if pool.problem is not None and not pool.nodes:
+    if pool.problem is not None and not pool.nodes and not pool.bare:
         return NodeFit()
     chosen = _with_room(demand, pool, image_size)
     if len(chosen) == demand.nodes:
@@ -60,6 +61,8 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
     if late:
         return NodeFit(busy=(late,))
     never = tuple(why_never(demand, pool, with_coming(demand, pool), image_size))
+    if all(finding.reason is Reason.POOL_TOO_SMALL for finding in never) and (new := _missing_come(demand, pool)):
+        return NodeFit(busy=tuple(each.finding for each in new))
     grown = _may_grow(demand, pool, never)
     return NodeFit(busy=(grown,)) if grown else NodeFit(never=never)
 
@@ -189,7 +192,7 @@ def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:
 
     False if nodes lack a handler or a label, because an admin can fix that.
     """
-    if pool.growth is not None or pool.node_pool or not pool.nodes or pool.pending:
+    if pool.growth is not None or pool.node_pool or not pool.nodes or pool.pending or _missing_come(demand, pool):
         return False
     if pool.stock.open < demand.nodes or pool.stock.most_devices < demand.gpus_per_node:
         return True
@@ -216,6 +219,13 @@ def _did_not_come(demand: Demand, pool: Pool) -> Finding | None:
     if until is None or pool.growth is None:
         return None
     return Finding(Reason.NODES_DID_NOT_COME, "nodes that were to be added did not come; tried again at {}", (until,))
+
+
+def _missing_come(demand: Demand, pool: Pool) -> list[Arriving]:
+    """New nodes of which nothing shows devices yet, if with them the pool may have enough nodes."""
+    new = demand.awaited(pool.bare)
+    enough = sum((node.total or node.healthy) >= demand.gpus_per_node for node in pool.nodes)
+    return new if enough + len(new) >= demand.nodes else []
 
 
 def _rests(demand: Demand, pool: Pool) -> Finding | None:

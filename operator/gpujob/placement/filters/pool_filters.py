@@ -126,6 +126,8 @@ def unread(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     if demand.arriving and problem is not None and problem.reason is Reason.NO_DEVICE_PLUGIN:
         to_come = sum(demand.arrives(node.name) is not None for node in pool.nodes)
         return None if to_come >= demand.nodes else problem
+    if problem is not None and problem.reason is Reason.NO_POOL and demand.awaited(pool.bare):
+        return None
     return problem
 
 

@@ -38,6 +38,14 @@ def summary(decision: Decision) -> str:
     return one_line(_placed(decision) if decision.verdict is Verdict.PLACED else _not_placed(decision))
 
 
+def _has_unknown_nodes(candidate: Candidate) -> bool:
+    """Whether a candidate waits for nodes whose devices nothing shows yet."""
+    pool = candidate.pool
+    if pool.problem is not None and pool.problem.reason is Reason.NOT_READY:
+        return True
+    return any(why.reason is Reason.WAITING_FOR_DEVICES and why.numbers[0] in pool.bare for why in candidate.reasons)
+
+
 def _not_placed(decision: Decision) -> str:
     if decision.problems:
         said = [problem.message for problem in decision.problems]
@@ -54,7 +62,7 @@ def _not_placed(decision: Decision) -> str:
         seconds = decision.demand.wait_seconds
         waits = f"waits up to {seconds} seconds from its creation for pool {nearest.pool.name}, {state_of(nearest)}"
         return f"{waits}: {why}; pool {room} has room now"
-    if decision.verdict is Verdict.WAITING and nearest.pool.problem and nearest.pool.problem.reason is Reason.NOT_READY:
+    if decision.verdict is Verdict.WAITING and _has_unknown_nodes(nearest):
         return f"may fit pool {nearest.pool.name} once its nodes can be used: {why}"
     if decision.verdict is Verdict.WAITING:
         others = " on hosts that are started for other jobs"

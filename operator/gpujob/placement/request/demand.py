@@ -236,6 +236,10 @@ class Demand:
         """The time until which a node's devices are pending; None if they are not."""
         return next((each for each in self.arriving if each.node == node), None)
 
+    def awaited(self, nodes: Iterable[str]) -> list[Arriving]:
+        """Those of these nodes whose devices are pending."""
+        return [*filter(None, map(self.arrives, nodes))] if self.arriving else []
+
     def excludes(self, node: str) -> ExcludedNode | None:
         """The exclusion of a node; None if it is not excluded."""
         return next((each for each in self.excluded_nodes if each.node == node), None)
