@@ -59,8 +59,8 @@ def action_of(job: JobRecord) -> StallAction:
 
 
 def is_fresh(measured: Measured | None, now: datetime) -> bool:
-    """Whether a reading says something of now."""
-    return measured is not None and measured.still is not None and now - measured.at <= FRESH
+    """Whether a reading says something of now, and of all pods."""
+    return measured is not None and measured.still is not None and measured.compared and now - measured.at <= FRESH
 
 
 def bound_of(job: JobRecord, steps: float, slowest: float | None) -> tuple[float, str]:

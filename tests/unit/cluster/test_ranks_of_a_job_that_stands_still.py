@@ -9,6 +9,7 @@ import pytest
 from test_what_is_taken_of_a_report import Reading
 
 from gpujob.cluster.metrics.exposition import MOST_BYTES, UnreadableReport
+from gpujob.cluster.telemetry import scraper
 from gpujob.cluster.telemetry.fetching import Refused, Silent, Unreached
 from gpujob.cluster.telemetry.ranks import read_ranks
 from gpujob.status.attempts.standstill import RankSeen
@@ -99,12 +100,29 @@ async def test_ranks_are_read_from_half_the_bound_on(monkeypatch: pytest.MonkeyP
     gang = Gang(monkeypatch)
     gang.ranks = page({"rank": 0, "steps": 9, "still": 45.0}, {"rank": 1, "steps": 8, "still": 44.0})
     await gang.read(0.0, figures(44.9))
-    assert (gang.asked, gang.measured.ranks.seen) == ([9466], ())
+    assert (gang.asked, gang.measured.ranks.seen, gang.measured.compared) == ([9466], (), True)
     await gang.read(15.0, figures(45.0))
     assert gang.asked == [9466, 9466, -9466]
     assert [each.rank for each in gang.measured.ranks.seen] == [0, 1]
-    assert gang.measured.still == 44.0
+    assert (gang.measured.still, gang.measured.compared) == (44.0, True)
     assert "u" in gang.work.dirty
+
+
+async def test_the_reading_of_the_first_pod_alone_is_marked_until_all_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    gang, seen = Gang(monkeypatch), []
+    gang.ranks = page({"rank": 0, "steps": 9, "still": 45.0})
+    fetch = gang.fetch
+
+    async def look(session: object, host: object, port: int, path: str = "/metrics") -> bytes:
+        if path != "/metrics":
+            seen.append((gang.measured.compared, gang.measured.ranks.seen))
+        return await fetch(session, host, port, path)
+
+    monkeypatch.setattr(scraper, "fetch", look)
+    await gang.read(0.0, figures(60.0))
+    await gang.read(15.0, figures(75.0))
+    assert seen == [(False, ()), (False, ())]
+    assert gang.measured.compared
 
 
 async def test_a_phase_in_another_pod_stops_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,36 @@ STILL = (
 )
 
 
+def alone(read: Telemetry) -> Telemetry:
+    """The reading of the first pod before the others are read."""
+    assert read.measured is not None
+    return replace(read, measured=replace(read.measured, ranks=Ranks(), compared=False))
+
+
+def test_the_first_pod_alone_decides_nothing_and_takes_no_time_from_the_standstill() -> None:
+    """Before, an attempt could end without the rank that is behind in its message, or although another pod worked."""
+    run = Run({"action": "Restart"})
+    for second in (0.0, 15.0):
+        run.written(second, alone(said(second, 120.0)))
+        run.written(second + 1.0, said(second, 120.0))
+    run.written(40.0, alone(said(40.0, 120.0)))
+    assert run.status["state"] == "Running"
+    (attempt,) = run.written(41.0, said(40.0, 120.0))["attempts"]
+    assert attempt["message"].startswith(
+        f"{STILL}; rank 1 (pod j-1 on node n1) is at step 118 in read (/code/data.py:7)"
+    )
+
+
+def test_a_job_that_was_stalled_does_not_work_again_by_its_first_pod_alone() -> None:
+    run = Run()
+    for second in (0.0, 30.0):
+        run.written(second, said(second, 120.0 + second))
+    run.written(45.0, alone(said(45.0, 2.0, steps=119.0)))
+    assert run.stalled[0] == "True"
+    run.written(46.0, said(45.0, 2.0, steps=119.0))
+    assert run.stalled[0] == "False"
+
+
 def test_one_reading_alone_is_no_standstill_however_late_the_next_one_is() -> None:
     """On a busy machine the operator itself reads late, and a process that was frozen shows one long pause when it goes on."""
     run, once = Run({"action": "Restart"}), said(0.0, 120.0)

@@ -199,7 +199,7 @@ class Scraper:
             slowest_step=report.slowest_step,
             faults=_all_faults(memory),
         )
-        self._note(job, Telemetry(measured, (telemetry.read(pod.name),)))
+        self._note(job, Telemetry(_to_compare(job, measured), (telemetry.read(pod.name),)))
 
     def _fail(self, job: JobRecord, update: ConditionUpdate) -> None:
         reason = update.reason
@@ -226,7 +226,8 @@ class Scraper:
         if not silent or now - memory.read_at < memory.phase_left:
             return
         still, memory.read_at, memory.phase_left = measured.still + now - memory.read_at, now, 0.0
-        self._work.telemetry[job.uid] = replace(held, measured=replace(measured, at=self._work.wall(), still=still))
+        counted = replace(measured, at=self._work.wall(), still=still)
+        self._work.telemetry[job.uid] = replace(held, measured=_to_compare(job, counted))
 
     async def _look_for_faults(self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord) -> None:
         """Reads a part of a gang's other pods in turn, all of them where the job stands still."""
@@ -268,7 +269,7 @@ class Scraper:
         unread = [(pod.name, why) for pod, why in zip(pods, found, strict=True) if isinstance(why, str)]
         ranks = Ranks(tuple(seen), max(worlds, default=1), tuple(unread))
         still = min([held.measured.still or 0.0, *(each.still for each in seen)])
-        self._note(job, replace(held, measured=replace(held.measured, still=still, ranks=ranks)))
+        self._note(job, replace(held, measured=replace(held.measured, still=still, ranks=ranks, compared=True)))
 
     async def _ranks_of(
         self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord, pod: PodState
@@ -306,6 +307,11 @@ class Scraper:
         if trial or turned or progress.is_worth_a_write(job.status, progress.members(job.status, seen.measured)):
             self._work.dirty.add(job.uid)
             self._work.index.cache.changed.set()
+
+
+def _to_compare(job: JobRecord, measured: Measured) -> Measured:
+    """The reading of a first pod, which alone says nothing of a job that may stand still: all its pods are read next."""
+    return replace(measured, compared=probe_runs.is_trial(job.status) or not stalls.is_near(job, measured))
 
 
 def _all_faults(memory: _Memory) -> tuple[FaultSeen, ...]:

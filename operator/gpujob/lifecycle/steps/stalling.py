@@ -26,11 +26,13 @@ def stall(evaluation: Evaluation, child: ChildRecord) -> Stall | None:
     whole shows one long pause when it goes on, and on a busy machine the operator reads late."""
     job, runs = evaluation.job, evaluation.observe(child).state is State.RUNNING
     counts = runs and not job.leaving and probe_runs.steps_of(child) is None and job.status.get("jobName") == child.name
+    measured = evaluation.view.telemetry.measured
+    if measured is not None and not measured.compared:
+        return None  # The other pods are being read: one that works ends the standstill, and who is behind is not known yet.
     found = stalls.stall_of(job, evaluation.view.telemetry, evaluation.now.server) if counts else None
     if found is None:
         evaluation.see(stalled=UNSEEN)
         return None
-    measured = evaluation.view.telemetry.measured
     read_at = measured.at if measured else None
     if evaluation.sightings.stalled[0] != child.uid:
         evaluation.see(stalled_reading=read_at)

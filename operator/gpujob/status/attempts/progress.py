@@ -74,6 +74,8 @@ class Measured:
     """Seconds of the longest of the last steps."""
     ranks: Ranks = field(default_factory=Ranks)
     """All ranks, where the job stands still."""
+    compared: bool = True
+    """Whether `still` and `ranks` are those of all pods; False while the others of a job that may stand still are being read."""
     faults: tuple[FaultSeen, ...] = ()
     """Broken devices of its pods, sorted by pod."""
 
