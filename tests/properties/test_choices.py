@@ -170,11 +170,11 @@ def test_it_stays_so_while_a_fleet_fills(objects: list[Object], queue: list[Dema
 
 def plain_room(wish: Demand, pool: Pool, size: int | None) -> list[str] | None:
     """The nodes by a walk over all of them; None where they are too few, or took no pod of the job lately."""
-    if any(name == pool.name for name, _, _ in wish.pools_resting):
+    if any(name == pool.family for name, _, _ in wish.pools_resting):
         return None
     asked = Resources(wish.millicores or 0, wish.memory or 0, wish.storage or 0)
     disk = None if size is None else size * 5 // 2 + (wish.storage or 20 * GI)
-    growth = pool.growth if pool.growth and pool.name not in dict(wish.pools_away) else None
+    growth = pool.growth if pool.growth and pool.family not in dict(wish.pools_away) else None
     coming = (*growth.started, *(growth.template,) * min(growth.count, wish.nodes)) if growth else ()
     found = [
         each

@@ -109,9 +109,9 @@ class FleetIndex:
     def _take_out(self, name: str) -> None:
         if self._groups.pop(name, None) is None:
             return
-        for home in [home for home, names in self._bare.items() if name in names]:
-            self._bare[home].discard(name)
-            self._stale.add(home)
+        for admin in [admin for admin, names in self._bare.items() if name in names]:
+            self._bare[admin].discard(name)
+            self._stale.add(admin)
         for home in self._homes_of.pop(name, ()):
             del self._homes[home][name]
             self._stale.add(home)
