@@ -189,6 +189,8 @@ def test_seconds_are_read_of_the_reports_of_a_run(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     command = [sys.executable, "-m", "pytest", ".", f"--rootdir={tmp_path}", "-q", f"--junitxml={report}"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    interrupted = '<testcase time="0.001" />'
+    report.write_text(report.read_text().replace("<testcase ", f"{interrupted}<testcase ", 1))
     assert read([report]) == {"tests/e2e/test_waits.py": 2}
 
 
