@@ -166,11 +166,12 @@ def _of(parts: Sequence[Pool], name: str) -> Pool:
     prices = [pool.price for pool in parts if pool.price is not None]
     types = {pool.instance_type for pool in parts}
     names = [word for pool in informative for word in (pool.name, *pool.also)]
+    described = {pool.name for pool in informative}
     return replace(
         informative[0],
         name=name,
         also=(),
-        joins=tuple((pool.name, *pool.also, *(() if pool in informative else names)) for pool in parts),
+        joins=tuple((pool.name, *pool.also, *(() if pool.name in described else names)) for pool in parts),
         problem=next(_unread(parts), informative[0].problem),
         memory=min(memories) if len(memories) == len(informative) else None,
         driver=min(drivers, key=release, default=None),
