@@ -44,7 +44,8 @@ def claimed_pools(
 ) -> tuple[Pool, ...]:
     """An admin's pool, and its parts if its nodes differ. `bare` are selected nodes without any device."""
     nodes = pool_nodes(groups, usage, admin.fabric, admin.tolerated)
-    known = pool_nodes(groups, usage, admin.fabric, admin.tolerated, unknown_beside(admin, catalog))
+    unknown = unknown_beside(admin, catalog)
+    known = pool_nodes(groups, usage, admin.fabric, admin.tolerated, unknown) if any(map(unknown, groups)) else nodes
     whole = _with_node_pool(claimed_pool(admin, groups, nodes, known, catalog), groups)
     whole = replace(whole, bare=tuple(sorted(bare)))
     on: dict[str, list[DeviceGroup]] = defaultdict(list)

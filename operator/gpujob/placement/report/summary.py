@@ -41,9 +41,9 @@ def summary(decision: Decision) -> str:
 def _has_unknown_nodes(candidate: Candidate) -> bool:
     """Whether a candidate waits for nodes whose devices nothing shows yet."""
     pool = candidate.pool
-    if pool.problem is not None and pool.problem.reason is Reason.NOT_READY:
-        return True
-    return any(why.reason is Reason.WAITING_FOR_DEVICES and why.numbers[0] in pool.bare for why in candidate.reasons)
+    return pool.pending or any(
+        why.reason is Reason.WAITING_FOR_DEVICES and why.numbers[0] in pool.bare for why in candidate.reasons
+    )
 
 
 def _not_placed(decision: Decision) -> str:

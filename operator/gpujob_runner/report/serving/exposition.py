@@ -148,8 +148,8 @@ def _entries(value: Any) -> list[tuple[str, Any]]:
 
 
 def _faults(value: Any) -> list[list[Any]]:
-    told = value[:MOST_ENTRIES] if isinstance(value, list) else []
-    return [each for each in told if isinstance(each, list) and len(each) == 3]
+    entries = value[:MOST_ENTRIES] if isinstance(value, list) else []
+    return [each for each in entries if isinstance(each, list) and len(each) == 3]
 
 
 def _is_finite(value: Any) -> bool:
