@@ -40,36 +40,36 @@ class Expected:
 def read_expected(environment: Mapping[str, str]) -> Expected:
     """The expectation in an environment; what cannot be read is not expected."""
     try:
-        told = json.loads(environment.get(VARIABLE) or "{}")
+        document = json.loads(environment.get(VARIABLE) or "{}")
     except ValueError:
-        told = {}
-    told = told if isinstance(told, dict) else {}
+        document = {}
+    document = document if isinstance(document, dict) else {}
     return Expected(
-        backend=_text(told, "backend"),
-        vendor=_text(told, "vendor"),
-        gpus=_amount(told, "gpus") or 0,
-        exact=told.get("exact") is not False,
-        shared=told.get("shared") is True,
-        memory=_amount(told, "memory"),
-        shared_memory=_amount(told, "sharedMemory"),
-        folders=_paths(told, "folders"),
-        mounts=_paths(told, "mounts"),
-        caches=_paths(told, "caches"),
-        command=told.get("command") is True,
-        required=told.get("required") is not False,
+        backend=_text(document, "backend"),
+        vendor=_text(document, "vendor"),
+        gpus=_amount(document, "gpus") or 0,
+        exact=document.get("exact") is not False,
+        shared=document.get("shared") is True,
+        memory=_amount(document, "memory"),
+        shared_memory=_amount(document, "sharedMemory"),
+        folders=_paths(document, "folders"),
+        mounts=_paths(document, "mounts"),
+        caches=_paths(document, "caches"),
+        command=document.get("command") is True,
+        required=document.get("required") is not False,
     )
 
 
-def _text(told: Mapping[str, Any], key: str) -> str:
-    value = told.get(key)
+def _text(document: Mapping[str, Any], key: str) -> str:
+    value = document.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _amount(told: Mapping[str, Any], key: str) -> int | None:
-    value = told.get(key)
+def _amount(document: Mapping[str, Any], key: str) -> int | None:
+    value = document.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def _paths(told: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    value = told.get(key)
+def _paths(document: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = document.get(key)
     return tuple(path for path in value if isinstance(path, str) and path) if isinstance(value, list) else ()

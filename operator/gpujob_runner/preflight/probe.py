@@ -20,31 +20,31 @@ def main(descriptor: int, wanted: str, most: int) -> None:
     """The stages: found or absent, imported, counted, each device with its memory, each product."""
     out = os.fdopen(descriptor, "w")
 
-    def tell(stage: str, **facts: Any) -> None:
+    def report(stage: str, **facts: Any) -> None:
         out.write(json.dumps(dict(facts, stage=stage)) + "\n")
         out.flush()
 
-    tell("began", python=".".join(map(str, sys.version_info[:3])))
+    report("began", python=".".join(map(str, sys.version_info[:3])))
     version = version_of_torch()
     if version is None:
-        tell("absent")
+        report("absent")
         return
     backend, number = backend_of(version)
-    tell("found", torch=str(version.get("__version__") or "?"), backend=backend, number=number)
+    report("found", torch=str(version.get("__version__") or "?"), backend=backend, number=number)
     if backend not in (wanted, "unknown"):
         return
     began = time.monotonic()
     try:
         import torch
     except BaseException as why:
-        tell("broken", error=words_of(why))
+        report("broken", error=words_of(why))
         return
-    tell("imported", seconds=time.monotonic() - began)
+    report("imported", seconds=time.monotonic() - began)
     count, error = count_of(torch)
-    tell("counted", count=count, error=error)
+    report("counted", count=count, error=error)
     for index in range(min(count, most)):
-        try_device(torch, index, tell)
-    tell("ended")
+        try_device(torch, index, report)
+    report("ended")
 
 
 def version_of_torch() -> dict[str, Any] | None:
@@ -88,19 +88,19 @@ def count_of(torch: Any) -> tuple[int, str]:
         return 0, words_of(error)
 
 
-def try_device(torch: Any, index: int, tell: Callable[..., None]) -> None:
+def try_device(torch: Any, index: int, report: Callable[..., None]) -> None:
     """A device's name and memory, then a product whose every place is known."""
     began = time.monotonic()
     try:
         free, total = torch.cuda.mem_get_info(index)
         facts = torch.cuda.get_device_properties(index)
-        tell("device", index=index, name=facts.name, free=free, total=total, seconds=time.monotonic() - began)
+        report("device", index=index, name=facts.name, free=free, total=total, seconds=time.monotonic() - began)
         began = time.monotonic()
         ones = torch.ones(SIZE, SIZE, device=f"cuda:{index}")
         right = bool(((ones @ ones) == SIZE).all().item())
-        tell("product", index=index, right=right, seconds=time.monotonic() - began)
+        report("product", index=index, right=right, seconds=time.monotonic() - began)
     except BaseException as error:
-        tell("failed", index=index, error=words_of(error))
+        report("failed", index=index, error=words_of(error))
 
 
 def words_of(error: BaseException) -> str:

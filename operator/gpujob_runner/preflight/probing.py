@@ -100,8 +100,8 @@ def probe(interpreter: Interpreter, wanted: str, environment: Mapping[str, str],
         return seen
     os.close(writing)
     try:
-        for told in _lines(reading, seen, limits):
-            _take(seen, told)
+        for message in _lines(reading, seen, limits):
+            _take(seen, message)
     finally:
         os.close(reading)
         _end(process, seen)
@@ -137,49 +137,49 @@ def _lines(reading: int, seen: Seen, limits: Limits) -> Iterator[dict[str, Any]]
         *whole, waiting = waiting.split(b"\n")
         for line in whole:
             try:
-                told = json.loads(line)
+                message = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(told, dict):
-                yield told
+            if isinstance(message, dict):
+                yield message
 
 
-def _take(seen: Seen, told: Mapping[str, Any]) -> None:
-    seen.stage = str(told.get("stage"))
+def _take(seen: Seen, message: Mapping[str, Any]) -> None:
+    seen.stage = str(message.get("stage"))
     if seen.stage == "began":
-        seen.python = str(told.get("python"))
+        seen.python = str(message.get("python"))
     elif seen.stage == "absent":
         seen.absent = True
     elif seen.stage == "found":
-        seen.torch, seen.backend, seen.number = (str(told.get(key)) for key in ("torch", "backend", "number"))
+        seen.torch, seen.backend, seen.number = (str(message.get(key)) for key in ("torch", "backend", "number"))
     elif seen.stage == "broken":
-        seen.broken = str(told.get("error"))
+        seen.broken = str(message.get("error"))
     elif seen.stage == "imported":
-        seen.import_seconds = float(told.get("seconds") or 0.0)
+        seen.import_seconds = float(message.get("seconds") or 0.0)
     elif seen.stage == "counted":
-        seen.count, seen.error = int(told.get("count") or 0), str(told.get("error") or "")
+        seen.count, seen.error = int(message.get("count") or 0), str(message.get("error") or "")
     elif seen.stage == "device":
         seen.devices.append(
             Device(
-                int(told["index"]),
-                str(told.get("name")),
-                int(told.get("free") or 0),
-                int(told.get("total") or 0),
-                float(told.get("seconds") or 0.0),
+                int(message["index"]),
+                str(message.get("name")),
+                int(message.get("free") or 0),
+                int(message.get("total") or 0),
+                float(message.get("seconds") or 0.0),
             )
         )
     elif seen.stage in ("product", "failed"):
-        _take_outcome(seen, told)
+        _take_outcome(seen, message)
 
 
-def _take_outcome(seen: Seen, told: Mapping[str, Any]) -> None:
-    index = int(told["index"])
+def _take_outcome(seen: Seen, message: Mapping[str, Any]) -> None:
+    index = int(message["index"])
     if not seen.devices or seen.devices[-1].index != index:
         seen.devices.append(Device(index))
     device = seen.devices[-1]
-    device.seconds += float(told.get("seconds") or 0.0)
-    device.product = told.get("right") is True if seen.stage == "product" else None
-    device.error = str(told.get("error") or "")
+    device.seconds += float(message.get("seconds") or 0.0)
+    device.product = message.get("right") is True if seen.stage == "product" else None
+    device.error = str(message.get("error") or "")
 
 
 def _end(process: subprocess.Popen[bytes], seen: Seen) -> None:

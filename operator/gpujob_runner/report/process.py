@@ -61,7 +61,7 @@ class Process:
         self._trains = threading.get_ident()
         self._stack: list[str] = []
         self._last_try = float("-inf")
-        self._told_taken = False
+        self._port_reported = False
         self._driver: Any | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beats, name="gpujob-reporter", daemon=True)
@@ -98,7 +98,7 @@ class Process:
         device = max(self._memory, key=lambda index: self._memory[index]["reserved_bytes"], default=None)
         figures = self.rank.figures()
         figures["on_device"] = float(device is not None) if self.rank.counted else None
-        figures["devices"] = {str(index): told for index, told in self._memory.items()}
+        figures["devices"] = {str(index): state for index, state in self._memory.items()}
         figures["device_faults"] = [] if self._driver is None else self._driver.faults()
         figures["process_info"] = {
             **torch_state.info(device),
@@ -125,7 +125,7 @@ class Process:
 
     def _processes(self) -> list[dict[str, Any]]:
         now = time.monotonic()
-        return [self.figures(), *(aged(told, now) for told in self.shared.others())]
+        return [self.figures(), *(aged(other, now) for other in self.shared.others())]
 
     def _beats(self) -> None:
         while True:
@@ -192,8 +192,8 @@ class Process:
         try:
             self.server = metrics_server(self.settings.address, self.settings.port, self.page, self.ranks)
         except OSError as error:
-            if not self._told_taken:
-                self._told_taken = True
+            if not self._port_reported:
+                self._port_reported = True
                 guard.say(
                     f"port {self.settings.port} is not free for the reporter ({error.strerror}), tried again from time to time"
                 )

@@ -31,7 +31,7 @@ Drawn = tuple[float, float, float]
 """Samples, tokens, and seconds waited."""
 
 
-def _nobody() -> None:
+def _no_optimizer() -> None:
     """Stands for the only optimizer where there is none, or several."""
 
 
@@ -102,7 +102,7 @@ class Rank:
         self.samples_from = "none" if settings.samples_per_step is None else "spec"
         self.tokens_from = "none" if settings.tokens_per_step is None else "spec"
         self.ledger = Ledger()
-        self.only = _nobody
+        self.only = _no_optimizer
         self.usual = None
         self.verdicts = None
         self._stepped: dict[int, Callable[[], Any]] = {}
@@ -124,7 +124,7 @@ class Rank:
         take no turns any more.
         """
         stepped, key = self._stepped, id(optimizer)
-        known = stepped.get(key, _nobody)
+        known = stepped.get(key, _no_optimizer)
         begins = known() is optimizer
         if not begins:
             known = weakref.ref(optimizer)
@@ -132,7 +132,7 @@ class Rank:
         if begins:
             stepped.clear()
         stepped[key] = known
-        self.only = known if begins else _nobody
+        self.only = known if begins else _no_optimizer
         return begins
 
     def step(self, held: bool = False) -> None:

@@ -89,8 +89,8 @@ def arm(without_optimizer: bool = False) -> None:
     """Watches from now on; `without_optimizer` leaves the optimizers alone, so that only the user's line counts steps."""
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return
-    told = ("GPUJOB_", "POD_IP", "RANK", "WORLD_SIZE")
-    environment.update({name: value for name, value in os.environ.items() if name.startswith(told)})
+    inherited = ("GPUJOB_", "POD_IP", "RANK", "WORLD_SIZE")
+    environment.update({name: value for name, value in os.environ.items() if name.startswith(inherited)})
     watched = {name: function for name, function in WATCHED.items() if not (without_optimizer and name == OPTIMIZER)}
     for name in [name for name in watched if name in sys.modules]:
         call(watched.pop(name), sys.modules[name])

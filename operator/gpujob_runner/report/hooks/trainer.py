@@ -23,7 +23,7 @@ from gpujob_runner.report.settings import number_in
 
 URL = "KUBEFLOW_TRAINER_SERVER_URL"
 TOKEN = "KUBEFLOW_TRAINER_SERVER_TOKEN"
-NOBODY_YET = "http://127.0.0.1:9/"
+NO_SERVER_YET = "http://127.0.0.1:9/"
 """Stands in the environment until a Trainer is built, so that the callback counts as available."""
 OURS = "GPUJOB_TRAINER_TOKEN"
 
@@ -35,10 +35,10 @@ def watch_trainer(module: Any, environment: MutableMapping[str, str] = os.enviro
     callback = getattr(module, "KubeflowCallback", None)
     if callback is None:
         return
-    somebody_elses = URL in environment or TOKEN in environment
-    if somebody_elses and environment.get(TOKEN) != environment.get(OURS, ""):
+    already_set = URL in environment or TOKEN in environment
+    if already_set and environment.get(TOKEN) != environment.get(OURS, ""):
         return
-    environment[URL] = NOBODY_YET
+    environment[URL] = NO_SERVER_YET
     environment[TOKEN] = environment[OURS] = ""
     original = callback.__init__
 
@@ -101,8 +101,8 @@ def _answer(secret: str) -> Callable[[Request], Answer]:
         if not _compare_digest(request.headers.get("authorization", "").encode(), right):
             return Answer(401)
         try:
-            told = json.loads(request.body)
-            take(process.rank or process.begin().rank, told["trainerStatus"], time.time())
+            posted = json.loads(request.body)
+            take(process.rank or process.begin().rank, posted["trainerStatus"], time.time())
         except Exception as error:
             guard.failed("trainer", error)
         return Answer(200)

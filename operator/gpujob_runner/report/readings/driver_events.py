@@ -120,8 +120,8 @@ def uncorrectable(path: str) -> int | None:
             lines = file.read(256).splitlines()
     except OSError:
         return None
-    told = (line[3:].strip() for line in lines if line.startswith("ue:"))
-    return next((int(number) for number in told if number.isdigit()), None)
+    counts = (line[3:].strip() for line in lines if line.startswith("ue:"))
+    return next((int(number) for number in counts if number.isdigit()), None)
 
 
 def xids(nvml: Any) -> Iterator[tuple[int, str]]:

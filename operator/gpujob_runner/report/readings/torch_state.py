@@ -80,8 +80,8 @@ def info(device: int | None) -> dict[str, str]:
         return {"torch": "", "backend": "cpu", "backend_version": "", "device": ""}
     version = getattr(torch, "version", None)
     hip, cuda = getattr(version, "hip", None), getattr(version, "cuda", None)
-    told = {"torch": str(getattr(torch, "__version__", "")), "backend": "cpu", "backend_version": "", "device": ""}
+    state = {"torch": str(getattr(torch, "__version__", "")), "backend": "cpu", "backend_version": "", "device": ""}
     if device is not None:
-        told["backend"], told["backend_version"] = ("rocm", str(hip)) if hip else ("cuda", str(cuda or ""))
-        told["device"] = str(torch.cuda.get_device_name(device))
-    return told
+        state["backend"], state["backend_version"] = ("rocm", str(hip)) if hip else ("cuda", str(cuda or ""))
+        state["device"] = str(torch.cuda.get_device_name(device))
+    return state

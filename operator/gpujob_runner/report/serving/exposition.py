@@ -74,7 +74,7 @@ def exposed(processes: Iterable[dict[str, Any]], job_uid: str = "", attempt: str
     `job_uid` and `attempt` say whose it is; the line is left out where one of them is empty.
     """
     ranks = _by_rank(processes)
-    world = max((_whole(told.get("world_size")) for told in ranks.values()), default=1)
+    world = max((_whole(process.get("world_size")) for process in ranks.values()), default=1)
     whose = _row("attempt_info", (("job_uid", job_uid), ("attempt", attempt)), 1) if job_uid and attempt else ()
     of_pod = {
         "up": ["gpujob_up 1"],
@@ -86,7 +86,7 @@ def exposed(processes: Iterable[dict[str, Any]], job_uid: str = "", attempt: str
     for name, kind, text in (*POD_METRICS, *METRICS):
         rows = of_pod.get(name)
         if rows is None:
-            rows = [row for rank, told in ranks.items() for row in _rows(name, rank, told["figures"])]
+            rows = [row for rank, process in ranks.items() for row in _rows(name, rank, process["figures"])]
         if rows:
             lines += [f"# HELP gpujob_{name} {text}", f"# TYPE gpujob_{name} {kind}", *rows]
     return "\n".join(lines) + "\n"
@@ -94,17 +94,17 @@ def exposed(processes: Iterable[dict[str, Any]], job_uid: str = "", attempt: str
 
 def _by_rank(processes: Iterable[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     ranks: dict[int, dict[str, Any]] = {}
-    for told in processes:
-        if not isinstance(told.get("figures"), dict):
+    for process in processes:
+        if not isinstance(process.get("figures"), dict):
             continue
-        rank = _whole(told.get("rank"))
-        if rank not in ranks or _last_step(told) > _last_step(ranks[rank]):
-            ranks[rank] = told
+        rank = _whole(process.get("rank"))
+        if rank not in ranks or _last_step(process) > _last_step(ranks[rank]):
+            ranks[rank] = process
     return dict(sorted(ranks.items()))
 
 
-def _last_step(told: dict[str, Any]) -> float:
-    last = told["figures"].get("last_step_timestamp_seconds")
+def _last_step(process: dict[str, Any]) -> float:
+    last = process["figures"].get("last_step_timestamp_seconds")
     return float(last) if _is_finite(last) else 0.0
 
 
@@ -112,9 +112,9 @@ def _rows(name: str, rank: int, figures: dict[str, Any]) -> Iterable[str]:
     """The lines of one metric of one rank."""
     labels: Labels = (("rank", str(rank)),)
     if name.startswith(DEVICE_MEMORY):
-        for device, told in _entries(figures.get("devices")):
-            if isinstance(told, dict):
-                yield from _row(name, (*labels, ("device", device)), told.get(name[len(DEVICE_MEMORY) :]))
+        for device, memory in _entries(figures.get("devices")):
+            if isinstance(memory, dict):
+                yield from _row(name, (*labels, ("device", device)), memory.get(name[len(DEVICE_MEMORY) :]))
         return
     value = figures.get(name)
     if name == "step_duration_seconds":
@@ -127,9 +127,9 @@ def _rows(name: str, rank: int, figures: dict[str, Any]) -> Iterable[str]:
         for fault, device, at in _faults(figures.get("device_faults")):
             yield from _row(name, (*labels, ("device", str(device)), ("fault", str(fault))), at)
     elif name == "process_info":
-        told = tuple((key, str(text)) for key, text in _entries(value))
-        if told:
-            yield from _row(name, labels + told, 1)
+        facts = tuple((key, str(text)) for key, text in _entries(value))
+        if facts:
+            yield from _row(name, labels + facts, 1)
     elif name in LABELLED_BY:
         for key, number in _entries(value):
             yield from _row(name, (*labels, (LABELLED_BY[name], key)), number, name == MAY_BE_ANY_NUMBER)
@@ -139,8 +139,8 @@ def _rows(name: str, rank: int, figures: dict[str, Any]) -> Iterable[str]:
 
 def _row(name: str, labels: Labels, value: Any, any_number: bool = False) -> Iterable[str]:
     if _is_finite(value) or (any_number and isinstance(value, float)):
-        told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
-        yield f"gpujob_{name}{{{told}}} {_number(value)}"
+        pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
+        yield f"gpujob_{name}{{{pairs}}} {_number(value)}"
 
 
 def _entries(value: Any) -> list[tuple[str, Any]]:

@@ -162,10 +162,10 @@ def _piece(connection: socket.socket, deadline: float) -> bytes:
 def _size_of_body(method: str, headers: dict[str, str]) -> int:
     if method in ("GET", "HEAD"):
         return 0
-    told = headers.get("content-length", "")
-    if not told.isdecimal() or len(told) > 9 or int(told) > LARGEST_BODY:
+    announced = headers.get("content-length", "")
+    if not announced.isdecimal() or len(announced) > 9 or int(announced) > LARGEST_BODY:
         raise Refused(413)
-    return int(told)
+    return int(announced)
 
 
 def _bytes_of(answer: Answer, *, with_body: bool) -> bytes:
