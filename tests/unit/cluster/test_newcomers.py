@@ -43,11 +43,15 @@ def test_one_that_is_over_is_told_of_as_long_again_but_not_waited_for() -> None:
     assert list(still_arriving([found[1]], NOW)) == []
 
 
+def test_one_that_is_not_ready_yet_is_waited_for_like_one_that_is() -> None:
+    ((found, _),) = known(bare(ready=False)).nodes(NOW, 900)
+    assert found.name == "n"
+
+
 @pytest.mark.parametrize(
     "other",
     [
         pytest.param(bare(devices={"nvidia.com/gpu": "8"}), id="devices"),
-        pytest.param(bare(ready=False), id="not-ready"),
         pytest.param(bare(created=None), id="no-time"),
         pytest.param(bare(created="soon"), id="no-date"),
         pytest.param(bare(created=7), id="a-number"),

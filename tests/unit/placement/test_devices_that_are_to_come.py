@@ -72,14 +72,20 @@ def test_a_node_of_a_pool_beside_others_says_what_it_waits_for() -> None:
     assert [reason.reason for reason in found.candidates[0].reasons] == [Reason.WAITING_FOR_DEVICES, Reason.CORDONED]
 
 
-def unlabelled(name: str, pool: str = "x") -> Object:
+def unlabelled(name: str, pool: str = "x", **state: Any) -> Object:
     """A node of a pool before any agent of a vendor ran on it."""
-    return node(name, labels={"pool": pool}, devices={}, price="1")
+    return node(name, labels={"pool": pool}, devices={}, price="1", **state)
 
 
+@pytest.mark.parametrize(
+    "state", [{}, {"ready": False}, {"ready": False, "taints": ["node.kubernetes.io/not-ready:NoSchedule"]}]
+)
 @pytest.mark.parametrize("fields", [{}, {"accelerator": "H100-SXM"}, {"price": {"perGPUHour": "2"}}])
-def test_a_new_node_of_a_pool_that_nothing_describes_yet_may_be_the_missing_one(fields: dict[str, Any]) -> None:
-    objects = (node("old", H100, labels={"pool": "x"}), unlabelled("new"), gpupool("x", {"pool": "x"}, **fields))
+def test_a_new_node_of_a_pool_that_nothing_describes_yet_may_be_the_missing_one(
+    fields: dict[str, Any], state: dict[str, Any]
+) -> None:
+    new = unlabelled("new", **state)
+    objects = (node("old", H100, labels={"pool": "x"}), new, gpupool("x", {"pool": "x"}, **fields))
     found = decided(*objects, new=("new",), nodes=2, gpusPerNode=8)
     assert (found.verdict, summary.reason(found)) == (Verdict.WAITING, Reason.WAITING_FOR_DEVICES)
     assert summary.summary(found).startswith(
@@ -98,6 +104,13 @@ def test_the_first_node_of_a_pool_is_waited_for(fields: dict[str, Any]) -> None:
     assert decided(*objects, new=("new",)).verdict is Verdict.WAITING
     assert decided(*objects).verdict is not Verdict.WAITING
     assert decided(*objects, unlabelled("other", "y"), new=("other",)).verdict is not Verdict.WAITING
+
+
+def test_a_gang_beyond_the_new_nodes_of_an_empty_pool_says_how_many_there_are() -> None:
+    objects = (unlabelled("new"), gpupool("x", {"pool": "x"}))
+    said = summary.summary(decided(*objects, new=("new",), nodes=2, gpusPerNode=8))
+    assert "needs 2 nodes with 8 GPUs each, the pool has 0 nodes and 1 new node without GPUs yet" in said
+    assert "GPUPool x has no GPU node of its own" in summary.summary(decided(*objects, nodes=2, gpusPerNode=8))
 
 
 def test_what_a_new_node_cannot_change_stays_impossible() -> None:

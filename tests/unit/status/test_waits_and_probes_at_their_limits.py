@@ -113,11 +113,13 @@ BARE = {
 }
 
 
+@pytest.mark.parametrize("ready", ["True", "False", "Unknown"])
 @pytest.mark.parametrize(("now", "waited"), [(0, True), (299, True), (300, False), (-10, True)])
-def test_a_new_node_without_devices_is_waited_for_so_long(now: float, waited: bool) -> None:
+def test_a_new_node_without_devices_is_waited_for_so_long(now: float, waited: bool, ready: str) -> None:
     later = NOW + timedelta(seconds=now)
     found = [Arriving("n", at(0), at(300))] if waited else []
-    assert list(waits.arriving([read_node(BARE)], later, 300)) == found
+    new = {**BARE, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
+    assert list(waits.arriving([read_node(new)], later, 300)) == found
     assert list(waits.still_arriving([Arriving("n", at(0), at(300))], later)) == found
 
 

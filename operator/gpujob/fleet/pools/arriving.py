@@ -1,4 +1,4 @@
-"""Nodes without devices yet: drivers and device plugins reach a new node minutes after it is Ready."""
+"""Nodes without devices yet: drivers and device plugins reach a new node minutes after it came, and often before it is Ready."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ class Arriving:
 
 
 def is_bare(node: Node) -> bool:
-    """Whether a node is Ready and offers no GPU by a resource name, nor parts of one."""
-    return node.ready and not node.leaving and not node.split_as and not any(node.devices.values())
+    """Whether a node offers no GPU by a resource name, nor parts of one; a new one need not be Ready. One that is being deleted
+    will offer none.
+    """
+    return not node.leaving and not node.split_as and not any(node.devices.values())
 
 
 def with_arriving(fleet: Fleet, arriving: Iterable[Arriving]) -> Fleet:

@@ -44,7 +44,7 @@ class NodeFit:
 
 def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
     """The nodes for a demand: those that it leaves fullest, ties by name; else the reason."""
-    if pool.problem is not None and not pool.nodes and not pool.bare:
+    if pool.problem is not None and not pool.nodes and not demand.awaited(pool.bare):
         return NodeFit()
     chosen = _with_room(demand, pool, image_size)
     if len(chosen) == demand.nodes:

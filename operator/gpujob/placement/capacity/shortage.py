@@ -164,7 +164,7 @@ def _pool_too_small(demand: Demand, pool: Pool) -> Finding:
     gpus, total = demand.gpus_per_node, len(pool.nodes)
     coming, each = (pool.growth.addable, pool.growth.template.total or 0) if pool.growth else (0, 0)
     sizes = [gpus if node.total is None else node.total for node in pool.nodes]
-    largest = max([*sizes, each] if coming else sizes, default=0)
+    largest = max([*sizes, each] if coming else sizes, default=gpus)
     needed = counted(gpus, "GPU")
     if largest < gpus:
         sentence = "needs {} on one node, " + ("the largest node has {}" if sizes else "a node to be added has {}")
@@ -177,6 +177,8 @@ def _pool_too_small(demand: Demand, pool: Pool) -> Finding:
         has = f"the pool has {_so_many(total, more, pool)}"
     else:
         has = f"{enough} of the pool's {counted(total, 'node')} have that many" + _added(more, pool)
+    new = len(demand.awaited(pool.bare))
+    has += f" and {counted(new, 'new node')} without GPUs yet" if new else ""
     return Finding(Reason.POOL_TOO_SMALL, "needs {} with {} each, {}", (counted(demand.nodes, "node"), needed, has))
 
 
