@@ -26,6 +26,9 @@ MICRO: Final = 10**6
 CENT: Final = MICRO // 100
 """Micro-dollars in a cent."""
 
+LEAST_MEMORY: Final = MEGA
+"""The least memory that a job may ask; below it the unit was forgotten."""
+
 MOST_MEMORY: Final = 1024 * TI
 MOST_CORES: Final = 10_000
 """The most memory and CPU of one machine that are believed; above them the unit was wrong."""
@@ -109,14 +112,18 @@ def format_parameters(number: int) -> str:
 
 
 def format_bytes(amount: int) -> str:
-    """A memory size with two decimals of Ti, Gi or Mi ("79.65Gi", "512Mi"); never rounded up."""
+    """A memory size with two decimals of Ti, Gi or Mi ("79.65Gi", "512Mi"), in bytes where these are 0; never rounded up."""
     unit, name = _unit(amount)
     hundredths = amount * 100 // unit
     return _trimmed(hundredths) + name
 
 
 def _unit(amount: int) -> tuple[int, str]:
-    """The unit in which a size is shown; Ti from 10 Ti on, because devices and hosts are compared in Gi."""
+    """The unit in which a size is shown; Ti from 10 Ti on, because devices and hosts are compared in Gi. What is less than a hundredth
+    of a Mi has mostly lost its unit, and shows that.
+    """
+    if 0 < amount * 100 < MI:
+        return 1, " bytes"
     return (TI, "Ti") if amount >= 10 * TI else (GI, "Gi") if amount >= GI else (MI, "Mi")
 
 
@@ -163,10 +170,12 @@ def shortest_quantity(amount: int) -> str:
 
 
 def most_bytes(asked: int, most: int) -> int:
-    """The largest size up to `most` in the unit of `asked`, in smaller units if not one is left.
+    """The largest size up to `most` in the unit of `asked`, in smaller units if not one is left; 0 if less is left than a job may ask.
 
     79.65Gi is written in hundredths of a Gi, 500G in G.
     """
+    if most < LEAST_MEMORY:
+        return 0
     written = shortest_quantity(asked)
     if "." in written:
         return parse_bytes(f"{_trimmed(most * 100 // GI)}Gi")

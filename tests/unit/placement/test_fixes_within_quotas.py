@@ -172,3 +172,24 @@ def test_a_class_stays_where_the_quota_counts_pods_without_one_too() -> None:
 def test_a_quota_of_all_pods_leaves_the_class_alone() -> None:
     found = changes(*CLASSES, quota(**{"requests.nvidia.com/gpu": "2"}), priorityClassName="high", gpusPerNode=4)
     assert found == [("spec.gpusPerNode", 4, 2)]
+
+
+@pytest.mark.parametrize("forgotten", ["64", "6", "0.5M"])
+@pytest.mark.parametrize(("resource", "spec"), [
+    ("requests.memory", {"resources": {"memory": "64Gi"}}),
+    ("requests.memory", {"resources": {"sharedMemory": "2Gi"}}),
+    ("limits.memory", {}),
+    ("requests.ephemeral-storage", {"resources": {"ephemeralStorage": "20Gi"}}),
+    ("requests.storage", volumes("64Gi")),
+])  # fmt: skip
+def test_no_fix_asks_less_than_a_job_may_write(resource: str, spec: dict[str, Any], forgotten: str) -> None:
+    known = fleet(node("a", H100, price="2"), quota(**{resource: forgotten}))
+    decided = next(place_all([Waiting("", "", demand(**spec), namespace="default")], known, ANY_IMAGES)).decision
+    assert (decided.verdict, decided.fix) == (Verdict.IMPOSSIBLE, None)
+
+
+def test_a_quota_without_its_unit_is_shown_as_it_is_written() -> None:
+    known = fleet(node("a", H100, price="2"), quota(**{"requests.memory": "64"}))
+    wish = demand(resources={"memory": "64Gi"})
+    decided = next(place_all([Waiting("", "", wish, namespace="default")], known, ANY_IMAGES)).decision
+    assert "requests.memory needs 64Gi, 64 bytes left of 64 bytes" in decided.candidates[0].reasons[0].message

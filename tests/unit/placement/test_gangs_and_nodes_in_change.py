@@ -60,7 +60,7 @@ def test_a_gang_waits_for_a_node_whose_cards_are_being_divided(there: Object, ch
 def test_the_wait_names_the_change() -> None:
     found = decided(node("a", A100), sliced("b"), **PAIR)
     assert summary(found).endswith(
-        "which is busy: needs 8 free GPUs on each of 2 nodes, 8 of 8 are free; 1 node has room; node b: "
+        "once its nodes can be used: needs 8 free GPUs on each of 2 nodes, 8 of 8 are free; 1 node has room; node b: "
         "nvidia.com/mig.config.state is pending"
     )
 
@@ -111,7 +111,7 @@ def test_an_admin_s_pool_keeps_its_jobs_and_the_node(resource: str | None) -> No
     nodes = [node("a", A100), sliced("b")]
     assert decided(*nodes, pool, gpusPerNode=8).verdict is Verdict.PLACED
     found = decided(*nodes, pool, **PAIR)
-    assert summary(found).startswith("fits pool lab, which is busy")
+    assert summary(found).startswith("may fit pool lab once its nodes can be used: ")
     assert summary(found).endswith("1 node has room; node b: nvidia.com/mig.config.state is pending")
     assert decided(*nodes, pool, nodes=3, gpusPerNode=8).verdict is Verdict.IMPOSSIBLE
     assert decided(nodes[1], pool, gpusPerNode=8).verdict is Verdict.WAITING

@@ -228,3 +228,17 @@ def test_the_default_of_a_container_is_its_max_where_nothing_is_said() -> None:
         Bound("l", "pod", "a.b/c", most=8),
     )
     assert tightest(found).most.millicores == UNLIMITED
+
+
+@pytest.mark.parametrize(
+    ("spec", "needs"),
+    [
+        ({}, "and no program runs in less than 0.96Mi"),
+        ({"resources": {"memory": "64Gi"}}, "the job requests 64Gi"),
+        ({"resources": {"sharedMemory": "2Gi"}}, "the job's shared memory needs 2Gi"),
+    ],
+)
+def test_a_maximum_of_memory_without_its_unit_leaves_no_share(spec: dict[str, Any], needs: str) -> None:
+    found = decided(node("n", H100), limit_range(of(max={"memory": "64"})), **spec)
+    sentence = f"LimitRange l: at most 64 bytes memory for each container, {needs}"
+    assert told(found) == (Verdict.IMPOSSIBLE, sentence, None)

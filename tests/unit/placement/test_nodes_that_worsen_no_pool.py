@@ -118,8 +118,8 @@ def test_a_node_whose_devices_are_not_known_takes_no_pool_from_its_jobs(unread: 
 def test_the_wait_for_an_unknown_node_names_it() -> None:
     found = decided(node("a", L4, 4, labels=NEW), UNREAD[0], POOL, nodes=2, gpusPerNode=4)
     assert summary(found) == (
-        "fits pool pa, which is busy: needs 4 free GPUs on each of 2 nodes, 4 of 4 are free; 1 node has room; node b: no label or "
-        "catalog row identifies the devices of nvidia.com/gpu; set spec.accelerator in a GPUPool for them"
+        "may fit pool pa once its nodes can be used: needs 4 free GPUs on each of 2 nodes, 4 of 4 are free; 1 node has room; "
+        "node b: no label or catalog row identifies the devices of nvidia.com/gpu; set spec.accelerator in a GPUPool for them"
     )
 
 
@@ -189,3 +189,23 @@ def test_the_index_follows_a_node_that_gets_its_labels(unread: Object) -> None:
         nodes[parsed.name] = parsed
         index.put_node(parsed, groups_of(parsed, CATALOG))
         assert index.fleet() == read_fleet(nodes.values(), (), CATALOG, admins)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "verdict", "says"),
+    [
+        (1, Verdict.PLACED, ""),
+        (2, Verdict.WAITING, "may fit pool lab once its nodes can be used: "),
+        (3, Verdict.IMPOSSIBLE, "the only pool, lab, can never run it: needs 3 nodes with 8 GPUs each, "),
+    ],
+)
+def test_a_node_of_host_devices_whose_number_is_unknown_is_none_that_fits(
+    nodes: int, verdict: Verdict, says: str
+) -> None:
+    pool = gpupool("lab", OF_POOL, deviceMode="HostDevices", accelerator="MI300X")
+    objects = (node("a", MI300X, labels=OF_POOL, devices={}), node("b", labels=OF_POOL), pool)
+    found = decided(*objects, nodes=nodes, gpusPerNode=8)
+    assert found.verdict is verdict
+    assert summary(found).startswith(says)
+    if found.choice is not None:
+        assert found.choice.nodes == ("a",)

@@ -114,3 +114,11 @@ def test_devices_that_nothing_identifies_may_be_those_that_a_job_names(
     assert found.verdict is verdict, summary(found)
     assert choose(demand(**spec), known, ANY_IMAGES).verdict is verdict
     assert ", unknown]" not in summary(found)
+
+
+@pytest.mark.parametrize("fields", [{"deviceMode": "HostDevices"}, {"acelerator": "MI300X"}])
+@pytest.mark.parametrize("spec", [{"gpusPerNode": 8}, {"gpusPerNode": 8, "nodes": 2}, {"gpuMemory": "80G"}])
+def test_a_pool_that_cannot_be_read_may_say_what_its_nodes_have(fields: dict[str, Any], spec: dict[str, Any]) -> None:
+    found = decision(node("a", labels=X), gpupool("odd", X, **fields), **spec)
+    assert (found.verdict, found.candidates[0].reasons[0].reason) == (Verdict.MISCONFIGURED, Reason.INVALID_SPEC)
+    assert decision(gpupool("odd", X, **fields), **spec).verdict is Verdict.IMPOSSIBLE

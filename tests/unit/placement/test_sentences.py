@@ -191,7 +191,7 @@ def test_the_sentence_of_a_decision(objects: list[Object], spec: Object, reason:
         (
             [node("m", labels={"amd.com/gpu.device-id": "74a2"}, devices={"amd.com/gpu": "1"})],
             {"gpuMemory": "16G"},
-            ["neither labels nor catalog have the memory of MI308X has; set spec.memoryPerGPU in a GPUPool for it"],
+            ["neither labels nor catalog have the memory of MI308X; set spec.memoryPerGPU in a GPUPool for it"],
         ),
         ([A], {"requires": ["FP8OCP"]}, ["requires FP8OCP, which MI300X does not have"]),
         ([A], {"requires": ["Apex"]}, ["requires Apex, which image reg.example/rocm:1 does not have"]),

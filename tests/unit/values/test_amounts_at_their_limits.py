@@ -101,7 +101,8 @@ def test_a_size_of_a_model_changes_its_unit(number: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [(GI, "1Gi"), (10 * TI, "10Ti"), (10 * TI - 1, "10239.99Gi"), (10 * TI - GI // 100, "10239.99Gi"), (MI // 100, "0Mi"), (MI, "1Mi")],
+    [(GI, "1Gi"), (10 * TI, "10Ti"), (10 * TI - 1, "10239.99Gi"), (10 * TI - GI // 100, "10239.99Gi"), (MI // 100 + 1, "0.01Mi"),
+     (MI // 100, "10485 bytes"), (64, "64 bytes"), (0, "0Mi"), (MI, "1Mi")],
 )  # fmt: skip
 def test_a_size_changes_its_unit(amount: int, text: str) -> None:
     assert format_bytes(amount) == text
@@ -167,7 +168,8 @@ def test_an_amount_as_a_quantity(amount: int, binary: str, shortest: str) -> Non
         (80 * GI, GI, GI),
         (80 * GI, GI - 1, GI - MI),
         (80 * GI, MI - 1, MI - 1),
-        (80 * GI, 1, 1),
+        (80 * GI, 10**6, 10**6),
+        (80 * GI, 10**6 - 1, 0),
         (80 * GI, 0, 0),
         (500 * 10**9, 499 * 10**9 + 7, 499 * 10**9),
         (500 * 10**9, 10**9 - 1, 953 * MI),

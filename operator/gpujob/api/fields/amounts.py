@@ -60,7 +60,7 @@ def _memory(value: Any) -> str:
         amount = quantity.parse_bytes(meant) if _is_written_out(value) else 0
     except BadQuantity:
         amount = 0
-    if amount < quantity.MEGA:
+    if amount < quantity.LEAST_MEMORY:
         raise ValueError(f"{_shown(value)} {NO_MEMORY}")
     if amount > quantity.MOST_MEMORY:
         raise ValueError(f"{_shown(value)} {TOO_MUCH_MEMORY}")

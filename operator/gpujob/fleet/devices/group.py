@@ -180,8 +180,19 @@ def _group(node: Node, items: LabelItems, origin: Origin, resource: str, catalog
         doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, node.name, capacity))
         facts = replace(facts, doubts=(*facts.doubts, doubt))
     facts = _in_change(_fewer_than_machine(facts, node, origin, capacity, catalog), node)
-    # For devices that are unreadable and not offered now, the number is unknown.
-    return DeviceGroup(node, origin, resource, facts, capacity or labelled or (None if facts.problem else 0), healthy)
+    if capacity == 0:
+        away = _not_ready(node, facts.vendor) if facts.problem is not None else None
+        facts = replace(facts, problem=away, unnamed=False) if away is not None else facts
+        if not labelled and resource in (nvidia.PLAIN, amd.PLAIN) and facts.portion.kind is DeviceKind.WHOLE:
+            labelled = devices_of_machine(node.labels, origin.instance_type, catalog)
+    # The kubelet lists a resource at 0 once its device plugin is gone; the number of devices that come back with it is unknown.
+    return DeviceGroup(node, origin, resource, facts, capacity or labelled or None, healthy)
+
+
+def _not_ready(node: Node, vendor: Vendor) -> Finding | None:
+    """The state that keeps a node from offering the vendor's devices: what it lacks comes back with it, or is not expected."""
+    away = maintenance.away(node, vendor)
+    return away if away is not None and away.reason is Reason.NOT_READY else None
 
 
 def _in_change(facts: DeviceFacts, node: Node) -> DeviceFacts:
@@ -270,11 +281,8 @@ def _without_plugin(
     for reader, resource in ((nvidia, nvidia.PLAIN), (amd, amd.PLAIN)):
         if vendor_of(resource) in labelled:
             known = reader.read(node, resource, origin.instance_type, catalog)
-            problem: Finding | None = _no_plugin(node, known.vendor, resource)
-            away = maintenance.away(node, known.vendor)
-            if away is not None and away.reason is Reason.NOT_READY:
-                # An empty offer is no fault then: the plugin comes back with the node, or is not expected.
-                problem = away if known.problem else None
+            away = _not_ready(node, known.vendor)
+            problem = _no_plugin(node, known.vendor, resource) if away is None else away if known.problem else None
             total = reader.count(node.labels) or devices_of_machine(node.labels, origin.instance_type, catalog)
             yield DeviceGroup(node, origin, resource, replace(known, problem=problem, unnamed=False), total, 0)
 

@@ -16,7 +16,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.reserve import as_if_first
 from gpujob.placement.capacity.busy_nodes import has_nothing_else, queued_behind, why_busy
 from gpujob.placement.capacity.node_filters import asked_of, disk_needed, largest_image, rejections
-from gpujob.placement.capacity.pod_resources import node_needs, smallest
+from gpujob.placement.capacity.pod_resources import needs_later, node_needs, smallest
 from gpujob.placement.capacity.shortage import why_never, why_never_some
 from gpujob.placement.capacity.topology import domain_of, has_links, in_one_place, largest_place
 from gpujob.placement.request.demand import Demand
@@ -106,6 +106,11 @@ def _behind(demand: Demand, pool: Pool, image_size: int | None) -> Iterator[Find
         yield queued_behind(demand, pool)
     if not there:
         yield from why_busy(demand, first, able, len(chosen))
+
+
+def needs_of(demand: Demand, pool: Pool, image_size: int | None, room: NodeFit) -> Resources:
+    """The resources of each pod in a room; of one that is busy those that the pods will have."""
+    return room.needs if room.nodes else needs_later(demand, _able(demand, pool, image_size))
 
 
 def able_nodes(demand: Demand, pool: Pool) -> list[PoolNode]:

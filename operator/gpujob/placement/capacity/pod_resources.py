@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gpujob.fleet.kubernetes.objects import Resources
@@ -43,6 +44,35 @@ def node_needs(demand: Demand, node: PoolNode) -> Resources:
         storage = min(DEFAULT_STORAGE, _share(base.storage, left.storage, parts) // MI * MI)
     needs = Resources(cpu, memory, storage, 1)
     return needs if demand.limits is None else _within_limits(demand, demand.limits, needs)
+
+
+def needs_later(demand: Demand, able: Iterable[PoolNode]) -> Resources:
+    """The resources of each pod of a gang that has no room now, on those of the able nodes that it would take once enough devices
+    are free.
+    """
+    later = sorted((_once_free(node, demand.gpus_per_node) for node in able), key=_best_fit)
+    return smallest([node_needs(demand, node) for node in later[: demand.nodes]]) if later else Resources()
+
+
+def _once_free(node: PoolNode, gpus: int) -> PoolNode:
+    """A node after pods that hold devices ended, so that this number is free; the others take as much for a device as now."""
+    total = node.total or node.healthy
+    taken, base, left = max(total - node.free, 0), node.share_base, node.left
+    if not taken:
+        return node
+    stay = min(taken, max(total - gpus, 0))
+    storage = None if base.storage is None else base.storage - (base.storage - (left.storage or 0)) * stay // taken
+    freed = Resources(
+        base.millicores - (base.millicores - left.millicores) * stay // taken,
+        base.memory - (base.memory - left.memory) * stay // taken,
+        storage,
+        base.pods - (base.pods - left.pods) * stay // taken,
+    )
+    return replace(node, free=total - stay, left=freed)
+
+
+def _best_fit(node: PoolNode) -> tuple[bool, int, int, str]:
+    return node.coming, node.free, node.left.memory, node.name
 
 
 def _within_limits(demand: Demand, limits: Limits, needs: Resources) -> Resources:

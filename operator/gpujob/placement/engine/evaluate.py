@@ -17,7 +17,14 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.node_filters import asked_of
-from gpujob.placement.capacity.node_fit import NodeFit, find_room, relevant_size, room_without_growth, uniform_size
+from gpujob.placement.capacity.node_fit import (
+    NodeFit,
+    find_room,
+    needs_of,
+    relevant_size,
+    room_without_growth,
+    uniform_size,
+)
 from gpujob.placement.filters import pool_filters
 from gpujob.placement.filters.fixable import fix_could_help
 from gpujob.placement.filters.memory import heads_not_divided, memory_tight, risk, sharding_assumed
@@ -74,9 +81,8 @@ class GangEvaluator:
             for size, alike in ((None, each),) if one_size else _by_size(each, uniform):
                 if size not in sizes:
                     found = find_room(demand, pool, size) if room is None else room
-                    sizes[size] = _PoolEvaluation(
-                        self, pool, of_pool, speed, *self._affordable(pool, of_pool, found, size)
-                    )
+                    there, price = self._affordable(pool, of_pool, found, size)
+                    sizes[size] = _PoolEvaluation(self, pool, of_pool, speed, there, price, size)
                 yield sizes[size].trial(alike)
 
     def _affordable(self, pool: Pool, of_pool: Findings, room: NodeFit, size: int | None) -> tuple[NodeFit, int | None]:
@@ -127,12 +133,19 @@ class _PoolEvaluation:
     )
 
     def __init__(
-        self, asked: GangEvaluator, pool: Pool, of_pool: Findings, speed: Speed | None, room: NodeFit, price: int | None
+        self,
+        asked: GangEvaluator,
+        pool: Pool,
+        of_pool: Findings,
+        speed: Speed | None,
+        room: NodeFit,
+        price: int | None,
+        size: int | None,
     ) -> None:
         self._asked, self._pool, self._speed, self._room = asked, pool, speed, room
         demand = asked.demand
         self._price = price
-        over, forever = _over_quota(asked.allowance, pool, room)
+        over, forever = _over_quota(asked, pool, room, size)
         self._before, self._beyond, self._busy = of_pool, (*room.never, *forever), (*room.busy, *over)
         self._fixable = all(finding.reason in FIXABLE_REASONS for finding in (*self._before, *self._beyond))
         self._doubts = tuple(_doubts_before(demand, pool))
@@ -168,11 +181,11 @@ class _PoolEvaluation:
         return Outcome.MISCONFIGURED if helps else Outcome.REJECTED
 
 
-def _over_quota(allowance: Allowance, pool: Pool, room: NodeFit) -> tuple[Findings, Findings]:
+def _over_quota(asked: GangEvaluator, pool: Pool, room: NodeFit, size: int | None) -> tuple[Findings, Findings]:
     """What the namespace's quotas do not allow now, and what they never allow."""
-    if any(finding.reason not in FIXABLE_REASONS for finding in room.never):
+    if not asked.allowance.is_limited or any(finding.reason not in FIXABLE_REASONS for finding in room.never):
         return (), ()
-    found, never = allowance.shortages(pool, room.needs)
+    found, never = asked.allowance.shortages(pool, needs_of(asked.demand, pool, size, room))
     return ((), found) if never else (found, ())
 
 

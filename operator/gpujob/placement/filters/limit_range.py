@@ -12,6 +12,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.pod_resources import ATTRIBUTES
 from gpujob.placement.request.demand import Demand
 from gpujob.values.finding import Cores, Finding, Need, Size
+from gpujob.values.quantity import LEAST_MEMORY
 from gpujob.values.vocabulary import Reason
 
 
@@ -69,6 +70,8 @@ def _of_amount(demand: Demand, bound: Bound) -> Finding | None:
     shared = demand.shared_memory or 0 if attribute == "memory" else 0
     if shared > bound.most:
         return _outside(bound, shared, "the job's shared memory needs")
+    if attribute == "memory" and bound.most < LEAST_MEMORY:
+        return _outside(bound, LEAST_MEMORY, "and no program runs in less than")
     least = getattr(demand.limits and demand.limits.least, attribute) or 0
     return _outside(bound, least, "others want at least") if least > bound.most else None
 

@@ -159,7 +159,7 @@ def memory_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
         return None
     if pool.problem is not None and (pool.accelerator is not None or pool.problem.reason is not Reason.DEVICE_UNKNOWN):
         return None
-    sentence = "neither labels nor catalog have the memory of {} has; set spec.memoryPerGPU in a GPUPool for it"
+    sentence = "neither labels nor catalog have the memory of {}; set spec.memoryPerGPU in a GPUPool for it"
     what = pool.device if pool.accelerator else f"a device of {pool.resource}"
     return Finding(Reason.MEM_UNKNOWN, sentence, (what,))
 

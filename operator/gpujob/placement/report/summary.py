@@ -39,10 +39,13 @@ def summary(decision: Decision) -> str:
 
 
 def _has_unknown_nodes(candidate: Candidate) -> bool:
-    """Whether a candidate waits for nodes whose devices nothing shows yet."""
+    """Whether a candidate waits for nodes whose devices are not known, or nothing shows yet."""
     pool = candidate.pool
-    return pool.pending or any(
-        why.reason is Reason.WAITING_FOR_DEVICES and why.numbers[0] in pool.bare for why in candidate.reasons
+    known = sum(node.total is not None for node in pool.nodes) + (pool.growth.addable if pool.growth else 0)
+    return (
+        pool.pending
+        or (known < len(pool.nodes) and known < candidate.gang.nodes)
+        or any(why.reason is Reason.WAITING_FOR_DEVICES and why.numbers[0] in pool.bare for why in candidate.reasons)
     )
 
 

@@ -113,15 +113,17 @@ def within_limits(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: C
 
 def _other_amount(demand: Demand, attribute: str, bound: Bound) -> Iterator[Proposal]:
     """The nearest amount that the bound allows; shared memory first, because it counts as memory."""
-    shared = demand.shared_memory or 0
-    if attribute == "memory" and shared > bound.most > 0:
-        yield smaller(demand, "shared_memory", bound.most)
+    shared, size = demand.shared_memory or 0, SIZES[attribute]
+    if attribute == "memory" and shared > bound.most:
+        if fits := size.most(shared, bound.most):
+            yield smaller(demand, "shared_memory", fits)
         return
     asked: int | None = getattr(demand, attribute)
     if not asked:
         return
-    if asked > bound.most > 0:
-        yield smaller(demand, attribute, SIZES[attribute].most(asked, bound.most))
+    if asked > bound.most:
+        if fits := size.most(asked, bound.most):
+            yield smaller(demand, attribute, fits)
     elif asked < bound.least:
         yield smaller(demand, attribute, bound.least, costs.UP_TO_A_MINIMUM)
 
