@@ -13,7 +13,7 @@ from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Label
 from tests.e2e.api_server import JOBS, PODS, AuditLog, Refused
 from tests.e2e.cluster import eventually
-from tests.e2e.conftest import Fleet
+from tests.e2e.conftest import Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.team import Team
 
@@ -96,6 +96,36 @@ def test_what_admission_refuses_is_said_once_and_tried_again_ever_later(
     assert 1 <= len(lists_of_events(audit, mark)) <= 2
     allow(team, "pods")
     team.until("podless", "Running", timeout=120)
+
+
+def test_what_a_namespace_refuses_is_not_tried_on_every_pool(
+    no_operator: None, operators: Operators, fleet: Fleet, team: Team, audit: AuditLog
+) -> None:
+    hasty = operators("hasty")
+    hasty.settings["GPUJOB_UNBOUND_SECONDS"] = "20"
+    hasty.start_without_waiting_for_the_lease()
+    fleet(h100=1, mi210=1, l4=1)
+    refuse(team, "pods", {Label.JOB: "podless"})
+    mark = audit.now()
+    uid = team.submit("podless", gpusPerNode=4)
+    rested = eventually(lambda: both_rest(team), 90, what="two pools that rest for the same words")
+    assert len({each["refusal"] for each in rested}) == 1
+    eventually(lambda: team.jobs(uid) == [], 30, what="the children gone")
+    time.sleep(20)
+    assert team.status("podless")["attempt"] == 2
+    created = [e for e in audit.since(mark) if e["verb"] == "create" and e["objectRef"]["resource"] == "jobs"]
+    assert len([e for e in created if e["objectRef"]["namespace"] == team.namespace]) == 2
+    assert "the API server refuses" in team.condition("podless", "Placed")["message"]
+    allow(team, "pods")
+    team.until("podless", "Running", timeout=120)
+    hasty.stop()
+    assert hasty.errors() == []
+
+
+def both_rest(team: Team) -> list[dict[str, str]] | None:
+    """The excluded pools once each of them says until when no other is tried."""
+    found: list[dict[str, str]] = team.status("podless").get("excludedPools", [])
+    return found if len(found) == 2 and all("othersUntil" in each for each in found) else None
 
 
 def lists_of_events(audit: AuditLog, mark: int) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle.failures.failure import Failure
-from gpujob.status.attempts.waits import with_pool_away
+from gpujob.status.attempts.waits import refused_alike, with_pool_away, with_refusal
 from gpujob.status.job import conditions
 from gpujob.status.job.conditions import Update
 from gpujob.status.observe.child import Observation
@@ -52,7 +52,7 @@ def nodes_did_not_come(
     job: JobRecord, child: ChildRecord, seconds: float, now: datetime, bare: Arriving | None = None
 ) -> Ending:
     """No node came to the pool within `seconds`, or the last one that came (`bare`) offers no devices."""
-    pool = _pool_of(job, child)
+    pool = pool_of(job, child)
     away = with_pool_away(job.status, pool, now, seconds)
     came = f"no nodes came to pool {pool} within {seconds:g} seconds"
     if bare is not None:
@@ -63,12 +63,27 @@ def nodes_did_not_come(
 
 def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, rest: float, now: datetime) -> Ending:
     """The scheduler did not bind all pods within `seconds`; `why` is its message. The pool is not tried for `rest` seconds."""
-    pool, reason = _pool_of(job, child), Reason.UNSCHEDULABLE
+    pool, reason = pool_of(job, child), Reason.UNSCHEDULABLE
     away = with_pool_away(job.status, pool, now, rest, reason, why)
     sentence = (
         f"after {seconds:g} seconds {why}; the job gave the GPUs of pool {pool} back, other pools are tried, "
         f"this one at {away[-1]['until']}"
     )
+    return _without_pool(reason, sentence, away)
+
+
+def refused(
+    job: JobRecord, child: ChildRecord, why: str, words: str, seconds: float, rest: float, now: datetime
+) -> Ending:
+    """The API server refused pods for `seconds`, in these words. Where it did on another pool in the same words, the job's namespace
+    refuses them: no pool is tried for `rest` seconds."""
+    pool, reason = pool_of(job, child), Reason.UNSCHEDULABLE
+    away = with_refusal(job.status, pool, now, rest, why, words)
+    gave = f"the job gave the GPUs of pool {pool} back"
+    if alike := refused_alike(job.status, pool, words, now):
+        same = f"as on pool {alike[0]} before, so that no pool is tried until {away[-1]['othersUntil']}"
+        return _without_pool(reason, f"{why}; {gave}, {same}", away)
+    sentence = f"after {seconds:g} seconds {why}; {gave}, other pools are tried, this one at {away[-1]['until']}"
     return _without_pool(reason, sentence, away)
 
 
@@ -101,5 +116,6 @@ def _without_pool(reason: Reason, sentence: str, away: Sequence[Mapping[str, Any
     return Ending(reason, conditions.of_refusal(reason, sentence), members={"excludedPools": list(away)})
 
 
-def _pool_of(job: JobRecord, child: ChildRecord) -> str:
+def pool_of(job: JobRecord, child: ChildRecord) -> str:
+    """The pool of a child, by the job's status or by the child."""
     return str((job.status.get("placement") or child.hint.placement).get("pool", ""))

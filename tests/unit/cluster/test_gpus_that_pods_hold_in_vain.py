@@ -42,6 +42,7 @@ class Gang:
 
     def __init__(self, *, nodes: tuple[str, ...] = ("n0", "n1"), suspend: bool = False) -> None:
         self.seconds, self.written = 0.0, list[Any]()
+        self.job = read_job({"metadata": JOB, "spec": {}})
         self.cache = ObjectCache(mirrored("gpujob-runner-x"))
         wall = lambda: MADE + timedelta(seconds=self.seconds)  # noqa: E731
         self.work = ControllerState(ClusterIndex(self.cache, load_catalog()), clock=lambda: self.seconds, wall=wall)
@@ -58,6 +59,7 @@ class Gang:
             "spec": {"completions": 2, "suspend": suspend, "template": {"spec": {"affinity": {"nodeAffinity": required}}}},
         }  # fmt: skip
         self.cache.replace("gpujobs", [{"metadata": JOB, "spec": {}}], "7")
+        self.child = child
         self.cache.replace("jobs", [child], "7")
         owners = {"ownerReferences": child["metadata"]["ownerReferences"]}
         self.cache.replace("services", [{"metadata": {"name": CHILD, "namespace": "team", "uid": "s"} | owners}], "7")
@@ -93,7 +95,8 @@ class Gang:
         """What is written after a look; None where nothing is."""
         self.seconds, self.written = seconds, []
         held = {"jobName": CHILD, "attempt": 1, "placement": HINT, "state": "Placed", **status}
-        self.looking.look(read_job({"metadata": JOB, "spec": {}, "status": held}))
+        self.job = read_job({"metadata": JOB, "spec": {}, "status": held})
+        self.looking.look(self.job)
         return self.written[-1] if self.written else None
 
 

@@ -12,6 +12,7 @@ from gpujob.cluster.client.api_errors import ApiError, Forbidden
 from gpujob.cluster.controller.actions import JobActions
 from gpujob.cluster.controller.job_reconciler import JobReconciler
 from gpujob.cluster.writer.writes import Writer
+from gpujob.status.records.objects import JobRecord, PodState
 from gpujob.status.records.refused_pods import FAILED_CREATE
 
 QUOTA = "exceeded quota: gpus, requested: pods=1, used: pods=4, limited: pods=4"
@@ -103,3 +104,38 @@ async def test_the_events_of_a_pod_are_listed_by_its_name() -> None:
     child = gang.work.index.children_of(job.uid)[0]
     assert await writer.find_refusal(child, "p-0-abcde") == note
     assert client.asked[0][1] == {"fieldSelector": "type=Warning,regarding.kind=Pod,regarding.name=p-0-abcde"}
+
+
+class Holds:
+    """A writer to an API server that has the child and none of its pods."""
+
+    def __init__(self, gang: Gang) -> None:
+        self.gang, self.statuses = gang, list[Any]()
+
+    async def find_child(self, job: JobRecord, name: str) -> Any:
+        return self.gang.cache.get("jobs", job.namespace, name) and self.gang.child
+
+    async def find_pods(self, job: JobRecord) -> list[PodState]:
+        return []
+
+    async def write_status(self, job: JobRecord, changes: Any, status: Any) -> bool:
+        self.statuses.append(status)
+        return True
+
+
+@pytest.mark.parametrize("same", [True, False])
+async def test_the_api_server_s_view_of_an_end_by_words_has_the_words(same: bool) -> None:
+    """An attempt ends before its time where another pool was refused in the same words, also by the pods of the API server."""
+    gang = Gang()
+    gang.pods()
+    held = {"name": "other", "until": "2026-01-01T13:00:00Z", "reason": "Unschedulable", "refusal": QUOTA}
+    gang.look(0.0, excludedPools=[held])
+    gang.work.memory["u"].refused = "c", QUOTA if same else "no Pods today"
+    ended = gang.look(10.0, excludedPools=[held])
+    assert (ended is not None and ended["state"] == "Queued") is same
+    if same:
+        holds = Holds(gang)
+        steps = JobActions(gang.work, holds, None, None)  # type: ignore[arg-type]
+        child = gang.work.index.children_of("u")[0]
+        await steps.give_back(gang.job, child, ended)
+        assert [status["state"] for status in holds.statuses] == ["Queued"]

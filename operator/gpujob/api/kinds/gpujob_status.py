@@ -77,6 +77,10 @@ class ExcludedPool(Shape):
     """NodesDidNotCome (existing nodes are used all the same) or Unschedulable."""
     message: Annotated[str, Field(max_length=512)] | None = None
     """The scheduler's message, for Unschedulable."""
+    refusal: Annotated[str, Field(max_length=512)] | None = None
+    """The API server's words, where it refused the pods."""
+    others_until: Annotated[str, Field(max_length=32)] | None = None
+    """When another pool is tried: the API server refused the pods on two pools in the same words."""
 
 
 class ExcludedNode(Shape):

@@ -200,8 +200,8 @@ class JobActions:
     def _action_by(self, job: JobRecord, child: ChildRecord, pods: tuple[PodState, ...]) -> Action:
         """The next action by pods that the API server has, whatever the watch shows."""
         memory, read = self._work.remember(job.uid), self._work.telemetry.get(job.uid, SILENT)
-        departed = self._work.index.departed_of(child)
-        view = JobView(job, (child,), pods, made=memory.made, departed=departed, telemetry=read)
+        departed, refused = self._work.index.departed_of(child), memory.refused_to(child)
+        view = JobView(job, (child,), pods, made=memory.made, departed=departed, refused=refused, telemetry=read)
         return next_action(view, memory.sightings, self._work.moment(), self._work.timings).action
 
     async def end_trial(self, job: JobRecord, child: ChildRecord, result: Result) -> None:

@@ -131,7 +131,7 @@ class JobReconciler:
             price_now=self._price_now(child),
             strays=index.strays_of(job),
             departed=departed,
-            refused=memory.refused[1] if memory.refused[0] == child.uid else "",
+            refused=memory.refused_to(child),
             telemetry=self._work.telemetry.get(job.uid, SILENT),
         )
 

@@ -32,7 +32,7 @@ from gpujob.lifecycle.view import Made, Moment
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.from_manifest import demand_of
 from gpujob.status.job.telemetry import Telemetry
-from gpujob.status.records.objects import JobRecord
+from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.errors import BadInput
 from gpujob.values.vocabulary import API_VERSION
 
@@ -119,6 +119,11 @@ class JobState:
     """Whether the last of them got no response: then any response to any job is news."""
     failed_on: int | str = ""
     """The job's generation or resourceVersion on which the last step failed: another one is tried at once."""
+
+    def refused_to(self, child: ChildRecord) -> str:
+        """What the API server said of pods of this child; empty if nothing was read."""
+        uid, words = self.refused
+        return words if uid == child.uid else ""
 
 
 @dataclass(slots=True)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from gpujob.fleet.pools.arriving import Arriving
+from gpujob.lifecycle import endings
 from gpujob.lifecycle.actions import ReadRefusal
+from gpujob.lifecycle.endings import Ending
 from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import waits
@@ -24,12 +26,16 @@ class AwaitedNodes:
 
 @dataclass(frozen=True, slots=True)
 class Unbound:
-    """Pods without a node: the remaining time with their GPUs, the whole time, the reason, and the deadline."""
+    """Pods without a node: the remaining time with their GPUs in seconds, the whole time, the reason, and the deadline."""
 
     seconds_left: float
     seconds: float
     why: str
     until: str
+    rest: float
+    """Seconds for which the pool is left alone after that."""
+    refusal: str
+    """The API server's words, where it refuses the pods."""
 
 
 def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | None:
@@ -51,8 +57,9 @@ def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | 
 
 
 def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
-    """What pods wait for that start on existing nodes; None if each is bound."""
-    if not child.nodes or child.paused or evaluation.job.status.get("startTime"):
+    """What pods wait for that start on existing nodes, or that the API server refuses; None if each is bound."""
+    refusal = evaluation.view.refused if len(evaluation.pods) < child.pods else ""
+    if not (child.nodes or refusal) or child.paused or evaluation.job.status.get("startTime"):
         return None
     if evaluation.ending:
         evaluation.see(unbound=("", 0.0))
@@ -62,10 +69,23 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
         evaluation.see(unbound=UNSEEN)
         return None
     seconds = _unbound_seconds(evaluation, child)
-    end = evaluation.sighted_at("unbound", child) + timedelta(seconds=seconds)
-    left = (end - evaluation.now.server).total_seconds()
+    rest = seconds * evaluation.timings.rest_factor
+    since, now = evaluation.sighted_at("unbound", child), evaluation.now.server
+    if refusal and waits.refused_alike(evaluation.job.status, endings.pool_of(evaluation.job, child), refusal, now):
+        # What was refused on another pool in the same words is not accepted on this one by waiting.
+        seconds = 0.0
+    end = since + timedelta(seconds=seconds)
+    left = (end - now).total_seconds()
     evaluation.requeue(left)
-    return Unbound(left, seconds, why, waits.write_time(end))
+    return Unbound(left, seconds, why, waits.write_time(end), rest, refusal)
+
+
+def ending_of(evaluation: Evaluation, child: ChildRecord, unbound: Unbound) -> Ending:
+    """How an attempt ends whose pods had no node for too long."""
+    job, now, why = evaluation.job, evaluation.now.server, unbound.why
+    if unbound.refusal:
+        return endings.refused(job, child, why, unbound.refusal, unbound.seconds, unbound.rest, now)
+    return endings.not_bound(job, child, why, unbound.seconds, unbound.rest, now)
 
 
 def _unbound_seconds(evaluation: Evaluation, child: ChildRecord) -> float:

@@ -64,9 +64,7 @@ def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
         return ends.end(evaluation, child, endings.nodes_did_not_come(job, child, timings.provision, now, awaited.bare))
     unbound = waiting.unbound(evaluation, child)
     if unbound and unbound.seconds_left <= 0:
-        rest = unbound.seconds * timings.rest_factor
-        ending = endings.not_bound(job, child, unbound.why, unbound.seconds, rest, now)
-        return GiveBack(child, ends.end(evaluation, child, ending).status)
+        return GiveBack(child, ends.end(evaluation, child, waiting.ending_of(evaluation, child, unbound)).status)
     if not job.leaving and waiting.lost_service(evaluation):
         return CreateService(child)
     if not job.leaving and (asked := waiting.asks_for_refusal(evaluation, child)) is not None:

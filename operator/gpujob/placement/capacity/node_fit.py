@@ -236,10 +236,16 @@ def _missing_come(demand: Demand, pool: Pool) -> list[Arriving]:
 def _rests(demand: Demand, pool: Pool) -> Finding | None:
     """The pool's nodes did not accept the job's pods, so the pool is not tried until a deadline and other jobs use its GPUs."""
     rest = next((rest for rest in demand.pools_resting if rest[0] == pool.family), None)
-    if rest is None:
+    if rest is not None:
+        _, until, why = rest
+        return Finding(
+            Reason.UNSCHEDULABLE, "its nodes did not take the job's pods ({}); tried again at {}", (why, until)
+        )
+    if demand.refused_everywhere is None:
         return None
-    _, until, why = rest
-    return Finding(Reason.UNSCHEDULABLE, "its nodes did not take the job's pods ({}); tried again at {}", (why, until))
+    until, why = demand.refused_everywhere
+    sentence = "the API server refuses the job's pods whatever the pool ({}); tried again at {}"
+    return Finding(Reason.UNSCHEDULABLE, sentence, (why, until))
 
 
 def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding | None:

@@ -165,6 +165,9 @@ class Demand:
     """Pools whose nodes did not come lately, and the time (RFC 3339) until which they are not waited for."""
     pools_resting: tuple[tuple[str, str, str], ...] = ()
     """Pools whose nodes did not accept the job's pods lately, the time (RFC 3339) until which they are not tried, and the reason."""
+    refused_everywhere: tuple[str, str] | None = None
+    """The time (RFC 3339) until which no pool is tried, because the API server refuses the job's pods whatever the pool, and the
+    reason; None if it does not."""
     excluded_nodes: tuple[ExcludedNode, ...] = ()
     """Nodes that the job excludes after an infrastructure failure, by name."""
     memory_floor: int | None = None

@@ -6,7 +6,7 @@ Times are datetimes in UTC; a status is hostile input, and an unreadable time is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any, Final
@@ -14,6 +14,7 @@ from typing import Any, Final
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.pools.arriving import Arriving, is_bare
 from gpujob.placement.request.demand import Demand, ExcludedNode
+from gpujob.status.records.refused_pods import is_same_refusal
 from gpujob.values.errors import BadQuantity
 from gpujob.values.quantity import parse_bytes
 from gpujob.values.untrusted import one_line, tables, whole_number
@@ -30,6 +31,32 @@ REMEMBERED: Final = 16
 """The most pools, and the most nodes, that a status lists; the oldest are dropped first."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExcludedPool:
+    """An entry of status.excludedPools; times are RFC 3339."""
+
+    name: str
+    until: str
+    reason: Reason
+    message: str = ""
+    refusal: str = ""
+    """The API server's words, where it refused the pods."""
+    others_until: str = ""
+    """Until when no other pool is tried either, because another one had the same refusal."""
+
+    def entry(self) -> dict[str, str]:
+        """The entry as the status has it."""
+        members = {
+            "name": self.name,
+            "until": self.until,
+            "reason": self.reason.value,
+            "message": self.message,
+            "refusal": self.refusal,
+            "othersUntil": self.others_until,
+        }
+        return {key: text for key, text in members.items() if text}
+
+
 def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> Demand:
     """The job's current demand: without pools and nodes that failed it lately, without expired waits."""
     away = tuple(sorted(pools_away(status, now)))
@@ -39,6 +66,7 @@ def timely(demand: Demand, created: str, status: Mapping[str, Any], now: datetim
     found = {
         "pools_away": away,
         "pools_resting": resting,
+        "refused_everywhere": _refused_everywhere(status, now),
         "wait_seconds": 0 if over else demand.wait_seconds,
         "excluded_nodes": tuple(sorted(excluded_nodes(status, now))),
         "memory_floor": _memory_floor(status),
@@ -76,7 +104,7 @@ def _memory_floor(status: Mapping[str, Any]) -> int | None:
 
 def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: datetime) -> float | None:
     """Seconds until `timely` changes; None if time alone never changes it."""
-    moments = [until for _, until, _, _ in _left_out(status, now)]
+    moments = [until for pool in _left_out(status, now) for until in (pool.until, pool.others_until)]
     moments += [each.until for each in excluded_nodes(status, now)]
     moments += [arriving.until for arriving in demand.arriving]
     ends = [time for text in moments if (time := read_time(text))]
@@ -129,20 +157,41 @@ def still_arriving(newcomers: Iterable[Arriving], now: datetime) -> Iterator[Arr
 
 def pools_away(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
     """The pools whose nodes did not come, with the time until which they are not waited for."""
-    return ((name, until) for name, until, why, _ in _left_out(status, now) if why is Reason.NODES_DID_NOT_COME)
+    return ((pool.name, pool.until) for pool in _left_out(status, now) if pool.reason is Reason.NODES_DID_NOT_COME)
 
 
 def _resting(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str, str]]:
     """The pools whose nodes accepted no pod of the job, with the time until which they are not tried, and the message."""
-    return ((name, until, said) for name, until, why, said in _left_out(status, now) if why is Reason.UNSCHEDULABLE)
+    resting = (pool for pool in _left_out(status, now) if pool.reason is Reason.UNSCHEDULABLE)
+    return ((pool.name, pool.until, pool.message) for pool in resting)
 
 
-def _left_out(status: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str, Reason, str]]:
+def _refused_everywhere(status: Mapping[str, Any], now: datetime) -> tuple[str, str] | None:
+    """Until when no pool is tried because the API server refused the pods on two of them in the same words, and these words."""
+    found = ((pool.others_until, pool.refusal) for pool in _left_out(status, now) if pool.others_until)
+    return max((each for each in found if (until := read_time(each[0])) is not None and until > now), default=None)
+
+
+def refused_alike(status: Mapping[str, Any], pool: str, words: str, now: datetime) -> list[str]:
+    """The pools besides this one on which the API server refused the job's pods lately in the same words."""
+    resting = (each for each in _left_out(status, now) if is_same_refusal(words, each.refusal))
+    return [each.name for each in resting if each.name != pool]
+
+
+def _left_out(status: Mapping[str, Any], now: datetime) -> Iterator[ExcludedPool]:
     for entry in tables(status, "excludedPools")[:REMEMBERED]:
         name, until, said = entry.get("name"), read_time(entry.get("until")), entry.get("message")
         if isinstance(name, str) and until is not None and until > now:
             why = Reason.UNSCHEDULABLE if entry.get("reason") == Reason.UNSCHEDULABLE else Reason.NODES_DID_NOT_COME
-            yield name, write_time(until), why, one_line(said[:512]) if isinstance(said, str) else ""
+            others = read_time(entry.get("othersUntil"))
+            refusal = _line(entry.get("refusal")) if why is Reason.UNSCHEDULABLE else ""
+            # An entry of another clock keeps other pools away no longer than its own.
+            rest = write_time(min(others, until)) if others is not None and refusal else ""
+            yield ExcludedPool(name, write_time(until), why, _line(said), refusal, rest)
+
+
+def _line(said: object) -> str:
+    return one_line(said[:512]) if isinstance(said, str) else ""
 
 
 def with_pool_away(
@@ -154,13 +203,33 @@ def with_pool_away(
     said: str = "",
 ) -> list[dict[str, str]]:
     """status.excludedPools after one more pool failed the job."""
-    others = [each for each in _left_out(status, now) if each[0] != pool]
-    last = pool, write_time(now + timedelta(seconds=seconds)), why, said[:512]
-    entries = [
-        {"name": name, "until": until, "reason": reason.value, "message": message}
-        for name, until, reason, message in (*others, last)
-    ]
-    return [{key: text for key, text in entry.items() if text} for entry in entries][-REMEMBERED:]
+    return _with(status, [ExcludedPool(pool, write_time(now + timedelta(seconds=seconds)), why, said[:512])], now)
+
+
+def with_refusal(
+    status: Mapping[str, Any], pool: str, now: datetime, seconds: float, said: str, refusal: str
+) -> list[dict[str, str]]:
+    """status.excludedPools after the API server refused the pods on one more pool, in the words `refusal`.
+
+    Where another one rests because of the same words, it is no matter of pools: for `seconds` no pool is tried. After that comes one
+    of those that were not, because words can be the same and speak of a pool all the same; so the others rest for twice as long.
+    """
+    alike = refused_alike(status, pool, refusal, now)
+    once, twice = (write_time(now + timedelta(seconds=times * seconds)) for times in (1, 2))
+    rest = (
+        (twice, Reason.UNSCHEDULABLE, said[:512], refusal, once)
+        if alike
+        else (once, Reason.UNSCHEDULABLE, said[:512], refusal)
+    )
+    longer = [replace(each, until=twice, others_until=once) for each in _left_out(status, now) if each.name in alike]
+    return _with(status, [*longer, ExcludedPool(pool, *rest)], now)
+
+
+def _with(status: Mapping[str, Any], new: Iterable[ExcludedPool], now: datetime) -> list[dict[str, str]]:
+    """status.excludedPools with these entries in the place of earlier ones of the same pools."""
+    last = {pool.name: pool for pool in new}
+    kept = (pool for pool in _left_out(status, now) if pool.name not in last)
+    return [pool.entry() for pool in (*kept, *last.values())][-REMEMBERED:]
 
 
 def excluded_nodes(status: Mapping[str, Any], now: datetime) -> Iterator[ExcludedNode]:

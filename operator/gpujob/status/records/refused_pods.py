@@ -1,7 +1,7 @@
 """Why the API server refuses the pods of a Job, and why a pod's volumes or network are not there: only events say it.
 
-Everyone who may write events in the namespace can write such a one, so that of its text one bounded line is repeated, and nothing
-else follows from it.
+Everyone who may write events in the namespace can write such a one, so that of its text one bounded line is repeated. Nothing else
+follows from it, except that a job of which no pod is there gives its GPUs back earlier, and waits (`is_same_refusal`).
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ _REMEDIES: Final = (
 """What can be done, by the API server's own words (Kubernetes 1.31 to 1.36); the first that applies."""
 
 
+_VARIES: Final = re.compile(r"[a-z][-a-z0-9]*-[0-9a-f]{8}-\d+(?:-[a-z0-9]+)*|(?<==)\d[0-9A-Za-z.]*")
+"""What differs between two tries of one job: the names of its child Job and pods, and the amounts of a quota (`pods=4`)."""
+
+
 def refusal_of(events: Iterable[Mapping[str, Any]]) -> str:
     """The words of the newest of these events (events.k8s.io/v1), on one line; empty if the Job controller wrote none of them."""
     return _words([event for event in events if event.get("reason") == FAILED_CREATE and _is_the_controllers(event)])
@@ -62,6 +66,16 @@ def _words(found: Sequence[Mapping[str, Any]]) -> str:
 def remedy_of(words: str) -> str:
     """What can be done against a refusal with these words; empty where they are of no known kind."""
     return next((remedy for pattern, remedy in _REMEDIES if pattern.search(words)), "")
+
+
+def is_same_refusal(words: str, others: str) -> bool:
+    """Whether two refusals of a job's pods differ only in the pod and in amounts: what is refused on two pools in these words is
+    refused in the job's namespace."""
+    return bool(words) and _without_names(words) == _without_names(others)
+
+
+def _without_names(words: str) -> str:
+    return _VARIES.sub("", words)
 
 
 def _is_the_controllers(event: Mapping[str, Any]) -> bool:
