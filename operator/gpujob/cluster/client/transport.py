@@ -76,7 +76,9 @@ class FencedBody(aiohttp.BytesPayload):
 
     A connection, a TLS handshake and another task of aiohttp lie between the decision to send and the bytes: a process that was
     frozen there would send whole requests when it wakes up. aiohttp holds the head back until the body is written, so nothing is
-    sent at all.
+    sent at all. What no process can rule out is a freeze between this check and the system call that sends, which follows without
+    another turn of the loop: then one request arrives late. The API server refuses it, because a status names its version, a
+    deletion its uid, and a child has the name of its attempt.
     """
 
     def __init__(self, value: bytes, may_write: Callable[[], bool]) -> None:
