@@ -50,7 +50,9 @@ class Cluster:
     """When what ends the attempt begins."""
 
     def says(self, second: float, **more: Any) -> None:
-        self.job.append((second, {**self.job[-1][1], **more}))
+        held = self.job[-1][1]
+        written = "paused" in more and more["paused"] is not held.get("paused", False)
+        self.job.append((second, {**held, **more, "generation": held.get("generation", 1) + written}))
 
     def shows(self, second: float, pod: PodState) -> PodState:
         self.events.append((second, pod.name, pod))
@@ -212,32 +214,66 @@ def cases() -> Iterator[tuple[str, int, int]]:
                 yield ends, pods, suspensions
 
 
+WATCHES = [(0.0, 0.0), (0.3, 0.0), (4.0, 0.0), (0.0, 0.3), (0.0, 4.0)]
+
+
+def failed_by_suspension(chance: random.Random, pods: int, code: int) -> tuple[Cluster, float]:
+    """A Job that is suspended, maybe resumed, and fails by a pod that this ended; and when it begins to fail."""
+    cluster = Cluster(chance, pods, "")
+    there = cluster.runs(-2.0, 0)
+    cluster.says(4.0, paused=True)
+    leaving = [cluster.asked(4.1, pod, released=True) for pod in there]
+    failed = chance.uniform(5.0, 14.0)
+    resumed = chance.uniform(4.5, 18.0)
+    if resumed < failed:
+        cluster.says(resumed, paused=False, **({"resumed": at(resumed)} if chance.random() < 0.5 else {}))
+    for pod in leaving:
+        cluster.ended(failed, pod, code)
+    began = failed + chance.uniform(0.01, 1.0)
+    cluster.says(began, failing_since=at(began))
+    said = EXITED.format(leaving[-1].name, code)
+    cluster.says(began + 0.1, ended="Failed", reason="PodFailurePolicy", message=said)
+    return cluster, began
+
+
 @pytest.mark.parametrize("pods", [1, 3])
 @pytest.mark.parametrize("code", [1, 143])
-@pytest.mark.parametrize("late", [(0.0, 0.0), (0.3, 0.0), (4.0, 0.0), (0.0, 0.3), (0.0, 4.0)])
+@pytest.mark.parametrize("late", WATCHES)
 def test_a_job_that_fails_by_a_pod_of_before_blames_neither_user_nor_node(
     pods: int, code: int, late: tuple[float, float]
 ) -> None:
     """The Job controller applies its podFailurePolicy to a pod that it has ended itself, before or after the resumption."""
     for seed in range(25):
-        chance = random.Random(f"{seed} {pods} {code} {late}")
-        cluster = Cluster(chance, pods, "")
-        there = cluster.runs(-2.0, 0)
-        cluster.says(4.0, paused=True)
-        leaving = [cluster.asked(4.1, pod, released=True) for pod in there]
-        failed = chance.uniform(5.0, 14.0)
-        resumed = chance.uniform(4.5, 18.0)
-        if resumed < failed:
-            cluster.says(resumed, paused=False, **({"resumed": at(resumed)} if chance.random() < 0.5 else {}))
-        for pod in leaving:
-            cluster.ended(failed, pod, code)
-        began = failed + chance.uniform(0.01, 1.0)
-        cluster.says(began, failing_since=at(began))
-        said = EXITED.format(leaving[-1].name, code)
-        cluster.says(began + 0.1, ended="Failed", reason="PodFailurePolicy", message=said)
+        cluster, _ = failed_by_suspension(random.Random(f"{seed} {pods} {code} {late}"), pods, code)
         looks = [second / 5 for second in range(200)]
         found = judged(Operator(pods).follow(cluster, looks, late))
         assert found == ("Restarting", "Kubernetes", "PodReplaced"), seed
+
+
+@pytest.mark.parametrize("pods", [1, 3])
+@pytest.mark.parametrize("late", WATCHES)
+def test_an_operator_that_was_off_meanwhile_blames_nothing_either(pods: int, late: tuple[float, float]) -> None:
+    """The pods are gone, or show only that they were asked to end: the Job's generation says that it was suspended."""
+    for seed in range(40):
+        chance = random.Random(f"off {seed} {pods} {late}")
+        cluster, began = failed_by_suspension(chance, pods, chance.choice((1, 143)))
+        # It sees the Job fail when it is back: what it sees for itself before that is no doubt.
+        off, on = chance.uniform(0.0, began), began + late[0] + chance.choice((0.3, 1.0, 30.0))
+        looks = [second / 5 for second in range(400) if not off <= second / 5 < on]
+        found = judged(Operator(pods).follow(cluster, looks, late, restart=on))
+        assert found == ("Restarting", "Kubernetes", "PodReplaced"), seed
+
+
+@pytest.mark.parametrize(
+    ("generation", "paused", "reason"),
+    [(0, False, "PodDeleted"), (1, False, "PodDeleted"), (2, False, "PodDeleted"), (3, False, "PodReplaced"),
+     (1, True, "PodDeleted"), (2, True, "PodReplaced")],
+)  # fmt: skip
+def test_a_job_that_was_never_suspended_leaves_no_doubt(generation: int, paused: bool, reason: str) -> None:
+    """A child that admission created suspended is resumed by one change of its spec, and another change suspends it again."""
+    said = {"message": EXITED.format("gone", 1), "failing_since": at(9), "generation": generation, "paused": paused}
+    status = Operator(1).status_after(10.0, [], "Failed", **said)
+    assert status["attempts"][0]["reason"] == reason
 
 
 @pytest.mark.parametrize(("ends", "pods", "suspensions"), list(cases()))

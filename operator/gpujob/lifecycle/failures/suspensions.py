@@ -17,9 +17,9 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from gpujob.lifecycle.failures.failure import Blame, Failure
-from gpujob.lifecycle.failures.order import asked_at, deleted_at, fails_by_itself
+from gpujob.lifecycle.failures.order import First, asked_at, deleted_at, fails_by_itself
 from gpujob.status.attempts.waits import read_time
-from gpujob.status.observe.child import named_pod
+from gpujob.status.observe.child import EXITED, named_pod
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import Reason
 
@@ -53,12 +53,29 @@ def fails_job_in_vain(child: ChildRecord, pods: Sequence[PodState], let_go: Coll
     return name if (name in let_go or ended_by_suspension) and not fails_by_itself(pod) else ""
 
 
-def replaced(child: ChildRecord, pod: str) -> Failure:
+def may_fail_job_in_vain(child: ChildRecord, pods: Sequence[PodState], first: First | None) -> str:
+    """The name of the pod that fails its Job and may be one that the Job controller had ended itself; empty if none is.
+
+    An operator that was off while that pod ended sees that it is gone, or that it was asked to end and has no finalizer, and not by
+    what. The Job says which pod it was, and by its generation whether something suspended it, since that writes its spec. In doubt
+    nothing is to blame. `first`: what was seen first; a request that was seen as such is no doubt.
+    """
+    exited, seen = EXITED.match(child.message), first in (First.REQUEST, First.FAILURE)
+    if exited is None or seen or child.generation < (2 if child.paused else 3):
+        return ""
+    pod = next((pod for pod in pods if pod.name == exited[2]), None)
+    return exited[2] if pod is None or (pod.released and not fails_by_itself(pod)) else ""
+
+
+def replaced(child: ChildRecord, pod: str, *, certain: bool = True) -> Failure:
     """The failure of an attempt whose Job failed by such a pod."""
-    message = (
-        f"child Job {child.name} failed because of pod {pod}, which the Job controller had ended itself, for a suspension or as a "
-        "second pod in one place: neither the program nor a node is to blame"
+    why = (
+        "which the Job controller had ended itself, for a suspension or as a second pod in one place: neither the program nor a node "
+        "is to blame"
+        if certain
+        else "which was asked to end; the Job was suspended before, so that the Job controller may have asked it: nothing is blamed"
     )
+    message = f"child Job {child.name} failed because of pod {pod}, {why}"
     return Failure(Blame.KUBERNETES, Reason.POD_REPLACED, message)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from gpujob.lifecycle.attempts import has_run
 from gpujob.lifecycle.children import TERMINAL, current_child, pods_of
+from gpujob.lifecycle.failures.failure import Failure
 from gpujob.lifecycle.failures.order import First, seen_first
-from gpujob.lifecycle.failures.suspensions import fails_job_in_vain, of_before, released
+from gpujob.lifecycle.failures.suspensions import fails_job_in_vain, may_fail_job_in_vain, of_before, released, replaced
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
@@ -114,9 +115,13 @@ class Evaluation:
         self.see(suspended=turn, released=let_go | before, before=before)
         return before
 
-    def fails_in_vain(self, child: ChildRecord) -> str:
-        """The name of the pod by which Kubernetes failed the child although it had ended that pod itself; empty if none."""
-        return fails_job_in_vain(child, [*self.all_pods, *self._departed], self.sightings.released)
+    def failure_in_vain(self, child: ChildRecord) -> Failure | None:
+        """The failure of a child that Kubernetes failed by a pod that it had ended itself, or may have; None if it did not."""
+        pods = [*self.all_pods, *self._departed]
+        if pod := fails_job_in_vain(child, pods, self.sightings.released):
+            return replaced(child, pod)
+        pod = may_fail_job_in_vain(child, pods, self.first_of(child))
+        return replaced(child, pod, certain=False) if pod else None
 
     def _as_made(self, child: ChildRecord | None) -> ChildRecord | None:
         """The child with its original decision, if its annotations no longer contain it."""

@@ -12,7 +12,6 @@ from gpujob.lifecycle.failures.device_faults import DeviceFault, device_faults
 from gpujob.lifecycle.failures.failure import Blame, Failure
 from gpujob.lifecycle.failures.interruptions import interruption
 from gpujob.lifecycle.failures.start_failures import start_failure
-from gpujob.lifecycle.failures.suspensions import replaced
 from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.steps import ends
 from gpujob.lifecycle.steps.evaluation import Evaluation
@@ -31,11 +30,10 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
         if failure is None or not follows or job.leaving:
             return ends.finish(evaluation, child, seen)
         return ends.fail(evaluation, child, failure)
-    if pod := evaluation.fails_in_vain(child):
-        failure = replaced(child, pod)
-    elif _awaits_failed_pod(evaluation, child):
+    failure = evaluation.failure_in_vain(child)
+    if failure is None and _awaits_failed_pod(evaluation, child):
         return Nothing()
-    else:
+    if failure is None:
         pods = evaluation.known_pods
         failure = failure_of(child, pods, seen, _faults(evaluation, child, pods), evaluation.first_of(child))
     if not may_retry(job, failure.blame, evaluation.now.server) or not follows or job.leaving:

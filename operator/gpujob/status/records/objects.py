@@ -75,6 +75,8 @@ class ChildRecord:
     """Whether it is suspended, as admission of Jobs does: it gets no pods and keeps its GPUs."""
     resumed: str = ""
     """When the Job controller went on after the last suspension; empty if it never was suspended, and while it is."""
+    generation: int = 0
+    """How often its spec was written; 1 at its creation, and the operator never changes it."""
     failing_since: str = ""
     """When the Job controller began to end its pods because it fails (condition FailureTarget); empty while it does not."""
     not_on: tuple[str, ...] = ()

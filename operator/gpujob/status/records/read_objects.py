@@ -134,6 +134,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         # The condition follows the spec; until it does, the pods of before are still the suspension's.
         paused=spec.get("suspend") is True or suspended.get("status") == "True",
         resumed=str(suspended.get("lastTransitionTime", ""))[:32] if suspended.get("status") == "False" else "",
+        generation=whole_number(metadata.get("generation")) or 0,
         failing_since=str(failing.get("lastTransitionTime", ""))[:32],
         job_name=_job_name(metadata),
         orphan_of=_orphan_of(metadata),
