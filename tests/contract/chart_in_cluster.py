@@ -63,6 +63,17 @@ def ensure_namespace(cluster: Cluster, name: str, **labels: str) -> str:
     return name
 
 
+def kubeconfig_of(cluster: Cluster, account: str, namespace: str, folder: Path) -> Path:
+    """A kubeconfig with a token of a ServiceAccount."""
+    token = kubectl(cluster, "create", "token", account, f"--namespace={namespace}").strip()
+    config = json.loads(kubectl(cluster, "config", "view", "--raw", "--flatten", "--minify", "--output=json"))
+    config["users"] = [{"name": each["name"], "user": {"token": token}} for each in config["users"]]
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(config))
+    path.chmod(0o600)
+    return path
+
+
 def everything(cluster: Cluster) -> set[str]:
     """All objects of the cluster by kind, namespace and name, without those that come and go by themselves."""
     kinds = kubectl(cluster, "api-resources", "--verbs=list", "--output=name").split()

@@ -1,6 +1,5 @@
 """One cluster for all contract tests that ask a real API server, and the chart in it."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from tests.contract.chart_in_cluster import (
     helm,
     install,
     jobs_only,
-    kubectl,
+    kubeconfig_of,
     names,
     submit,
 )
@@ -66,13 +65,7 @@ def namespace(cluster: Cluster, installed: None) -> str:
 @pytest.fixture(scope="module")
 def as_operator(cluster: Cluster, installed: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kubeconfig with a token of the chart's ServiceAccount, as an operator outside a pod uses it."""
-    token = kubectl(cluster, "create", "token", "gpujob-operator", f"--namespace={NAMESPACE}").strip()
-    config = json.loads(kubectl(cluster, "config", "view", "--raw", "--flatten", "--minify", "--output=json"))
-    config["users"] = [{"name": each["name"], "user": {"token": token}} for each in config["users"]]
-    path = tmp_path_factory.mktemp("operator") / "kubeconfig"
-    path.write_text(json.dumps(config))
-    path.chmod(0o600)
-    return path
+    return kubeconfig_of(cluster, "gpujob-operator", NAMESPACE, tmp_path_factory.mktemp("operator"))
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,12 @@ from tests.contract.chart_in_cluster import (
     install,
     kubectl,
     names,
+    run,
 )
 from tests.contract.commands_of_pages import CHART as CHART_COMMANDS
 from tests.contract.commands_of_pages import run_in
 from tests.contract.test_chart_rendering import CHART, NAMESPACE, RELEASE, SAMPLES, helm_program, with_image
+from tests.contract.test_remedies_of_doctor import do, remedies, told_values, upgrade
 from tests.e2e.cluster import Cluster, down, eventually, up
 from tests.e2e.cluster.binaries import HELM_3, HELM_3_MODULE, build
 
@@ -82,6 +84,54 @@ def test_a_release_of_helm_3_is_upgraded_by_helm_4_and_rolled_back(cluster: Clus
     helm(cluster, "rollback", "1")
     assert level not in _environment(cluster)
     helm(cluster, "uninstall", "--wait")
+
+
+def test_doctor_says_how_missing_crds_come(cluster: Cluster) -> None:
+    """Without a release, with one whose CRDs were deleted, and with CRDs of an earlier version."""
+
+    def crds() -> list[str]:
+        return remedies(cluster, "crds")
+
+    def without(part: str, field: str, manager: str = "helm") -> None:
+        """The CRD of GPUJobs as an earlier version of the chart, or kubectl, brought it."""
+        crd = get(cluster, "crd", "gpujobs.gpujob.dev")
+        crd["metadata"] = {name: crd["metadata"][name] for name in ("name", "labels", "annotations")}
+        del (
+            crd["status"],
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][part]["properties"][field],
+        )
+        by_helm = ("apply", "--server-side", f"--field-manager={manager}", "--force-conflicts", "-f", "-")
+        kubectl(cluster, *by_helm, stdin=json.dumps(crd))
+        eventually(crds, 30, what="a CRD of an earlier version")
+
+    (remedy,) = crds()
+    assert remedies(cluster, "operator") == [
+        f"{remedy}; where it is in another namespace, name it with --operator-namespace"
+    ]
+    do(cluster, remedy.replace("YOUR-REGISTRY", "registry.example.com"))
+    eventually(lambda: crds() == [], 30, what="the CRDs of an installation")
+    kubectl(cluster, "delete", "crd", *CRDS)
+    (remedy,) = eventually(crds, 30, what="no CRDs")
+    upgrade(cluster, *told_values(remedy))
+    eventually(lambda: crds() == [], 30, what="the CRDs of an upgrade")
+    for part, field in (("spec", "ttlSecondsAfterFinished"), ("status", "attempts")):
+        without(part, field)
+        (remedy,) = crds()
+        (value,) = re.findall(r"^upgrade the chart with (\S+), or apply this version's crds/ with kubectl$", remedy)
+        upgrade(cluster, "--set", value)
+        eventually(lambda: crds() == [], 30, what="the CRDs of an upgrade")
+        without(part, field)
+        do(cluster, "kubectl apply --server-side --force-conflicts --filename crds/")
+        eventually(lambda: crds() == [], 30, what="the CRDs that are applied")
+    without("status", "attempts", manager="kubectl")
+    refused = run(
+        cluster, "helm", "upgrade", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--reset-then-reuse-values"
+    )
+    assert 'conflict with "kubectl"' in refused.stderr
+    upgrade(cluster, "--force-conflicts")
+    eventually(lambda: crds() == [], 30, what="the CRDs that the release took over")
+    helm(cluster, "uninstall", "--wait")
+    kubectl(cluster, "delete", "crd", *CRDS)
 
 
 def test_the_commands_of_the_pages_install_upgrade_and_remove(cluster: Cluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,9 +15,9 @@ from typing import Any
 import pytest
 from builders import H100, MI300X, gpupool, node
 
-from tests.contract.chart_in_cluster import ensure_namespace, get, gpujob, helm, kubectl, names
-from tests.contract.test_chart_rendering import CHART
-from tests.e2e.cluster import Cluster
+from tests.contract.chart_in_cluster import ensure_namespace, get, gpujob, helm, kubeconfig_of, kubectl, names, run
+from tests.contract.test_chart_rendering import CHART, NAMESPACE
+from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.cluster.state import REPOSITORY
 
 pytestmark = pytest.mark.e2e
@@ -26,7 +27,7 @@ PROGRAM = Path(sys.executable).parent / "kubectl-gpujob"
 ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
-def doctor(cluster: Cluster, *options: str, user: str = "") -> list[dict[str, str]]:
+def doctor(cluster: Cluster, *options: str) -> list[dict[str, str]]:
     """What is not in order."""
     done = subprocess.run(
         [PROGRAM, "doctor", "-o", "json", *options],
@@ -44,10 +45,10 @@ def remedies(cluster: Cluster, check: str, *options: str) -> list[str]:
 
 
 def do(cluster: Cluster, command: str) -> None:
-    """Runs a command as a reader types it; what follows ", or" or ", for" is prose."""
+    """Runs a command as a reader types it; what follows ", or", ", for" or ", by" is prose."""
     paths = f"{Path(cluster.tool('kubectl')).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["sh", "-ec", re.split(r", (?=or |for )", command)[0]], cwd=REPOSITORY, env={**cluster.environment(), "PATH": paths},
+        ["sh", "-ec", re.split(r", (?=or |for |by )", command)[0]], cwd=REPOSITORY, env={**cluster.environment(), "PATH": paths},
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, f"{command}: {done.stderr}"
@@ -57,10 +58,10 @@ def upgrade(cluster: Cluster, *values: str) -> None:
     helm(cluster, "upgrade", str(CHART), "--reset-then-reuse-values", *values)
 
 
-def told_value(remedy: str) -> str:
-    """The option of helm that a remedy names."""
-    (found,) = re.findall(r"^upgrade the release with (--set \S+?)(?:,| before|$)", remedy)
-    return str(found).replace("--set ", "--set=")
+def told_values(remedy: str) -> list[str]:
+    """The options of helm that a remedy names, as a shell reads them."""
+    (found,) = re.findall(r"^upgrade the release with (--set.*?)(?:, or .*| before .*)?$", remedy)
+    return shlex.split(found)
 
 
 @pytest.fixture
@@ -148,8 +149,8 @@ def test_what_a_pool_gives_of_the_host_is_allowed(
 ) -> None:
     made(node("given", MI300X, labels={"rack": "g"}), gpupool("g", {"rack": "g"}, accelerator="MI300X", **spec))
     (remedy,) = remedies(cluster, "host-access")
-    assert told_value(remedy) == f"--set=admission.{value}=true"
-    upgrade(cluster, told_value(remedy))
+    assert told_values(remedy) == ["--set", f"admission.{value}=true"]
+    upgrade(cluster, *told_values(remedy))
     assert remedies(cluster, "host-access") == []
 
 
@@ -194,7 +195,7 @@ def test_device_files_and_dra_drivers_need_no_device_plugin(cluster: Cluster, ma
 def test_the_crds_are_kept_before_an_uninstallation(cluster: Cluster, installed: None, values: None) -> None:
     upgrade(cluster, "--set=crds.keep=false")
     (remedy,) = remedies(cluster, "uninstall-crds", "--before-uninstall")
-    upgrade(cluster, told_value(remedy))
+    upgrade(cluster, *told_values(remedy))
     assert remedies(cluster, "uninstall-crds", "--before-uninstall") == []
 
 
@@ -213,6 +214,113 @@ def test_running_jobs_are_suspended_by_the_command_that_is_said(cluster: Cluster
 
 def test_without_replicas_the_release_gets_them(cluster: Cluster, installed: None, values: None) -> None:
     (first, *_) = [each["remedy"] for each in doctor(cluster) if each["check"] == "operator"]
-    upgrade(cluster, told_value(first))
+    upgrade(cluster, *told_values(first))
     assert get(cluster, "deployment", "gpujob-operator", "-ngpujob-system")["spec"]["replicas"] == 2
     assert "replicaCount is 0, so no operator runs" not in {each["message"] for each in doctor(cluster)}
+
+
+def test_an_account_gets_its_rights_by_the_bindings_that_are_said(
+    cluster: Cluster, installed: None, tmp_path: Path
+) -> None:
+    where = ensure_namespace(cluster, next(names))
+    kubectl(cluster, "create", "serviceaccount", "ci", f"-n{where}")
+    options = ("-n", where, "--kubeconfig", str(kubeconfig_of(cluster, "ci", where, tmp_path)))
+    with_less = ["without it plans use the published pools", "without it top shows those of the status"]
+    said = remedies(cluster, "rights", *options)
+    assert (len(said), said[-2:]) == (6, with_less)
+    commands = sorted(set(said[:-2]))
+    assert len(commands) == 3
+    try:
+        for command in commands:
+            do(cluster, command)
+        eventually(lambda: remedies(cluster, "rights", *options) == with_less, what="rights in force")
+    finally:
+        for command in commands:
+            _, _, kind, name, *_ = shlex.split(command)
+            kubectl(cluster, "delete", kind, name, f"-n{where}", "--ignore-not-found")
+
+
+def definition(kind: str) -> Object:
+    """A CRD of prometheus-operator, without its schema: `doctor` and the chart read and write no more than what is asked here."""
+    plural = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    spec = {"group": "monitoring.coreos.com", "scope": "Namespaced", "versions": [version],
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"}}  # fmt: skip
+    metadata = {"name": f"{plural}.monitoring.coreos.com"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+MONITORS = ("ServiceMonitor", "PodMonitor", "PrometheusRule")
+
+
+@pytest.fixture
+def prometheus(cluster: Cluster, installed: None) -> Iterator[None]:
+    """The kinds of prometheus-operator, and a Prometheus that selects all namespaces with a label, and in them by a label."""
+    definitions = [definition(kind) for kind in ("Prometheus", *MONITORS)]
+    kubectl(cluster, "create", "-f", "-", stdin="\n---\n".join(map(json.dumps, definitions)))
+    kubectl(cluster, "wait", "--for=condition=Established", "crd", *(each["metadata"]["name"] for each in definitions))
+    where = ensure_namespace(cluster, "prometheus")
+    by_label, of_namespace = {"matchLabels": {"release": "stack"}}, {"matchLabels": {"monitored": "yes"}}
+    fields = ("serviceMonitor", "podMonitor", "rule")
+    spec = {f"{each}Selector": by_label for each in fields} | {
+        f"{each}NamespaceSelector": of_namespace for each in fields
+    }
+    raw = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "Prometheus",
+        "metadata": {"name": "p", "namespace": where},
+        "spec": spec,
+    }
+    eventually(
+        lambda: run(cluster, "kubectl", "create", "-f", "-", stdin=json.dumps(raw)).returncode == 0, what="a Prometheus"
+    )
+    yield
+    kubectl(cluster, "delete", "crd", *(each["metadata"]["name"] for each in definitions))
+    kubectl(cluster, "label", "namespace", NAMESPACE, "monitored-")
+
+
+def test_a_prometheus_selects_the_monitors_after_the_upgrade_that_is_said(
+    cluster: Cluster, prometheus: None, values: None
+) -> None:
+    missing = doctor(cluster)
+    assert [each["message"] for each in missing if each["check"] == "prometheus"] == [
+        f"there is no {kind} of the chart" for kind in MONITORS
+    ]
+    upgrade(
+        cluster, *(word for each in missing if each["check"] == "prometheus" for word in told_values(each["remedy"]))
+    )
+    said = remedies(cluster, "prometheus")
+    assert len(said) == len(MONITORS)
+    for remedy in said:
+        label, _, change = remedy.partition(", and ")
+        do(cluster, label)
+        upgrade(cluster, *told_values(change))
+    assert remedies(cluster, "prometheus") == []
+
+
+def test_grafanas_sidecar_finds_the_dashboards_after_the_upgrade_that_is_said(
+    cluster: Cluster, installed: None, values: None
+) -> None:
+    where = ensure_namespace(cluster, next(names))
+    for number, (key, value) in enumerate((("dash.example/board", "yes"), ("other", ""))):
+        env = [{"name": "LABEL", "value": key}, {"name": "LABEL_VALUE", "value": value}]
+        container = {"name": "sidecar", "image": "quay.io/kiwigrid/k8s-sidecar:1.30.0", "env": env}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"grafana-{number}"},
+            "spec": {"containers": [container]},
+        }
+        kubectl(cluster, "create", f"-n{where}", "-f", "-", stdin=json.dumps(pod))
+        (remedy,) = remedies(cluster, "grafana")
+        # At first there are no dashboards; then they have another label.
+        assert ("monitoring.dashboards.enabled=true" in remedy) == (number == 0)
+        upgrade(cluster, *told_values(remedy))
+        assert remedies(cluster, "grafana") == []
+        kubectl(cluster, "delete", "pod", f"grafana-{number}", f"-n{where}", "--wait")

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 from builders import H100, MI300X, gpupool, node, runtime_class
-from cli_room import MIXED, Command, served
+from cli_room import MIXED, Command
+from doctor_room import (
+    Cluster,
+    Doctor,
+    Object,
+    bad,
+    changed,
+    deployment,
+    monitor,
+    namespace,
+    of_check,
+    pod_with,
+    prometheus,
+    told,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,34 +31,9 @@ from gpujob.cli.doctor.finding import Found, Level
 from gpujob.cli.doctor.monitoring import matches
 from gpujob.cli.doctor.namespace import RIGHTS
 from gpujob.cli.output.findings import summary
-from tests.unit.api.test_served_crds import document, without
+from tests.unit.api.test_served_crds import without
 
-Object = dict[str, Any]
-Doctor = Callable[..., list[tuple[str, str, str | None, str, str | None]]]
 BARE = {"node.kubernetes.io/instance-type": "own"}
-
-
-@pytest.fixture
-def doctor(gpujob: Command, tmp_path: Path) -> Doctor:
-    """What doctor finds of some objects, but for what is in order: level, check, about, message, remedy."""
-
-    def look(*objects: Object, options: Sequence[str] = (), every: bool = False) -> list[tuple[Any, ...]]:
-        path = tmp_path / "cluster.yaml"
-        path.write_text(yaml.safe_dump_all(objects))
-        found = json.loads(gpujob("doctor", "--cluster", path, "-o", "json", *options).out)
-        keys = ("level", "check", "about", "message", "remedy")
-        return [tuple(each[key] for key in keys) for each in found["findings"] if every or each["level"] != "OK"]
-
-    return look
-
-
-def of_check(found: list[tuple[Any, ...]], check: str) -> list[tuple[Any, ...]]:
-    return [(level, message) for level, name, _, message, _ in found if name == check]
-
-
-def told(raw: Object, **status: Any) -> Object:
-    """A node with more in its status."""
-    return {**raw, "status": {**raw["status"], **status}}
 
 
 def without_devices(name: str, labels: dict[str, str]) -> Object:
@@ -105,12 +92,6 @@ def test_a_node_without_labels_is_told_by_vendor(doctor: Doctor) -> None:
 )  # fmt: skip
 def test_runtime_classes(doctor: Doctor, objects: list[Object], expected: list[tuple[str, str]]) -> None:
     assert of_check(doctor(*objects), "runtime-class") == expected
-
-
-def pod_with(image: str, on: str = "a", **container: Any) -> Object:
-    spec = {"nodeName": on, "containers": [{"name": "c", "image": image, **container}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "gpu-operator"}, "spec": spec,
-            "status": {"phase": "Running"}}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -176,6 +157,9 @@ def test_groups_of_device_files_are_asked_for_on_amd(doctor: Doctor) -> None:
         (MI300X, {"conditions": [{"type": "AMDGPUXgmi", "status": "False"}]}, "AMD"),
         (H100, {"conditions": [{"type": "AMDGPUXgmi", "status": "False"}]}, None),
         (MI300X, {"conditions": [{"type": "Ready", "status": "True"}]}, None),
+        (H100, {"conditions": [{"type": "GpuMemWatch", "status": "False"}]}, "NVSentinel"),
+        # Placement reads it by its words.
+        (H100, {"conditions": [{"type": "GPUHealthy", "status": "True"}]}, "condition GPUHealthy"),
     ],
 )
 def test_somebody_tells_of_faults_of_each_vendor(doctor: Doctor, gpu: Any, sign: Object, told_by: str | None) -> None:
@@ -196,10 +180,6 @@ def test_prices_that_are_missing_or_of_nothing_here(doctor: Doctor) -> None:
     assert of_check(doctor(*known, options=["--price", "H100=2", "--price", "p5.49xlarge=2"]), "prices") == [
         ("Warning", "prices.p5.49xlarge is of no pool: there is no such accelerator or instance type here")
     ]
-
-
-def namespace(name: str, **labels: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
 @pytest.mark.parametrize(
@@ -298,76 +278,6 @@ def test_the_table_has_the_worst_first_and_counts_the_rest(gpujob: Command) -> N
 # --- A live cluster ---------------------------------------------------------------------------------------------------
 
 
-class Cluster:
-    """An API server in order, with two vendors' nodes; tests change it."""
-
-    def __init__(self) -> None:
-        self.lists: dict[str, list[Object]] = {
-            "/api/v1/nodes": [node("a", H100), node("b", MI300X)],
-            "/api/v1/namespaces": [namespace("team"), namespace("monitoring"), namespace("gpujob-system")],
-            "/apis/apps/v1/namespaces/gpujob-system/deployments": [deployment()],
-            "/apis/monitoring.coreos.com/v1/prometheuses": [prometheus()],
-            **{f"/apis/monitoring.coreos.com/v1/{kind.lower()}s": [monitor(kind)]
-               for kind in ("ServiceMonitor", "PodMonitor", "PrometheusRule")},
-        }  # fmt: skip
-        self.objects: dict[str, Object] = {
-            "/version": {"gitVersion": "v1.36.2"},
-            "/openapi/v3/apis/gpujob.dev/v1alpha1": document(),
-            "/apis/coordination.k8s.io/v1/namespaces/gpujob-system/leases/gpujob-operator": {
-                "spec": {"holderIdentity": "operator-0", "renewTime": "2999-01-01T00:00:00.000000Z"}
-            },
-        }
-        self.statuses: dict[str, int] = {}
-        self.denied: set[str] = set()
-
-    def answer(self, url: str, token: str, body: bytes = b"") -> tuple[int, Any]:
-        path = url.partition("?")[0]
-        if status := self.statuses.get(path):
-            return status, {"kind": "Status", "message": "no"}
-        if path.endswith("selfsubjectaccessreviews"):
-            asked = json.loads(body)["spec"]["resourceAttributes"]
-            word = "/".join(filter(None, (asked["resource"], asked["subresource"])))
-            return 201, {"status": {"allowed": f"{asked['verb']} {word}" not in self.denied}}
-        if path in self.objects:
-            return 200, self.objects[path]
-        kind = path.rpartition("/")[2]
-        kind = {"servicemonitors": "ServiceMonitor", "podmonitors": "PodMonitor", "prometheusrules": "PrometheusRule",
-                "nodes": "Node", "namespaces": "Namespace", "pods": "Pod"}.get(kind, kind)  # fmt: skip
-        return (200, {"kind": f"{kind}List", "items": self.lists[path]}) if path in self.lists else (404, {})
-
-
-def deployment(ready: int = 2, replicas: int = 2, version: str = __version__) -> Object:
-    metadata = {"name": "gpujob-operator", "labels": {"app.kubernetes.io/version": version}}
-    return {"metadata": metadata, "spec": {"replicas": replicas}, "status": {"readyReplicas": ready}}
-
-
-def prometheus(**spec: Any) -> Object:
-    labels = {"matchLabels": {"release": "stack"}}
-    fields = ("serviceMonitor", "podMonitor", "rule")
-    asked = {**{f"{each}Selector": labels for each in fields}, **{f"{each}NamespaceSelector": {} for each in fields}}
-    return {"metadata": {"name": "p", "namespace": "monitoring"}, "spec": {**asked, **spec}}
-
-
-def monitor(kind: str, **labels: str) -> Object:
-    metadata = {"name": "gpujob-operator", "namespace": "gpujob-system", "labels": labels or {"release": "stack"}}
-    return {"metadata": metadata, "spec": {}, "kind": kind}
-
-
-@pytest.fixture
-def live(gpujob: Command, tmp_path: Path) -> Callable[..., Any]:
-    def look(cluster: Cluster, *options: str) -> tuple[int, list[tuple[str, str, str, str]]]:
-        with served(cluster.answer, tmp_path) as kubeconfig:
-            answer = gpujob("doctor", "--kubeconfig", kubeconfig, "-n", "team", "-o", "json", *options)
-        found = json.loads(answer.out)["findings"]
-        return answer.code, [(each["level"], each["check"], each["message"], each["remedy"]) for each in found]
-
-    return look
-
-
-def bad(found: list[tuple[str, str, str, str]], *checks: str) -> list[tuple[str, str, str, str]]:
-    return [each for each in found if each[1] in checks and each[0] != "OK"]
-
-
 OF_LIVE = ("kubernetes", "crds", "operator", "rights", "prometheus", "grafana")
 
 
@@ -386,17 +296,6 @@ def test_a_cluster_in_order(live: Callable[..., Any]) -> None:
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpujob-system/leases/gpujob-operator"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/gpujob-system/deployments"
 SCHEMAS = "/openapi/v3/apis/gpujob.dev/v1alpha1"
-
-
-def changed(**what: Any) -> Cluster:
-    cluster = Cluster()
-    for path, value in what.pop("lists", {}).items():
-        cluster.lists[path] = value
-    for path, value in what.pop("objects", {}).items():
-        cluster.objects[path] = value
-    for name, value in what.items():
-        setattr(cluster, name, value)
-    return cluster
 
 
 @pytest.mark.parametrize(
@@ -463,7 +362,8 @@ def test_a_prometheus_that_does_not_select_the_chart_s_monitor(
         [] if selected else ["no Prometheus selects ServiceMonitor gpujob-system/gpujob-operator"]
     )
     if spec == {} and not selected:
-        assert told[0][3] == "set monitoring.serviceMonitor.labels to {release: stack}"
+        remedy = """upgrade the release with --set-json 'monitoring.serviceMonitor.labels={"release":"stack"}'"""
+        assert told[0][3] == remedy
 
 
 def test_grafana_s_sidecar_looks_for_another_label(live: Callable[..., Any]) -> None:
@@ -475,14 +375,15 @@ def test_grafana_s_sidecar_looks_for_another_label(live: Callable[..., Any]) -> 
     cluster.lists["/api/v1/pods"] = [sidecar]
     assert [each[2:] for each in bad(live(cluster)[1], "grafana")] == [
         ("Grafana's sidecar is there and the chart's dashboards are not installed",
-         'set monitoring.dashboards.enabled=true and monitoring.dashboards.labels to {dash: "yes"}')
+         "upgrade the release with --set monitoring.dashboards.enabled=true "
+         """--set-json 'monitoring.dashboards.labels={"dash":"yes"}'""")
     ]  # fmt: skip
     made = {"metadata": {"name": "gpujob-fleet", "labels": {"grafana_dashboard": "1"}}, "data": {"fleet.json": "{}"}}
     site = {"metadata": {"name": "gpujob-site"}, "data": {"site.yaml": ""}}
     cluster.lists["/api/v1/configmaps"] = [made, site]
     assert [each[2:] for each in bad(live(cluster)[1], "grafana")] == [
         ("Grafana's sidecar looks for the label dash=yes, which gpujob-fleet lack",
-         'set monitoring.dashboards.labels to {dash: "yes"}')
+         """upgrade the release with --set-json 'monitoring.dashboards.labels={"dash":"yes"}'""")
     ]  # fmt: skip
     made["metadata"]["labels"] = {"dash": "yes"}  # type: ignore[index]
     assert bad(live(cluster)[1], "grafana") == []

@@ -47,7 +47,7 @@ def node(*, labels: Any = None, taints: Any = (), **conditions: str) -> tuple[Fa
     ("kind", "status", "vendor"),
     [("AcceleratedHardwareReady", "False", None), ("XIDErrors", "True", None), ("GPUMissing", "True", None),
      ("SysLogsXIDError", "True", None), ("AMDGPUUnhealthy", "True", Vendor.AMD), ("NebiusGPUError", "True", None),
-     ("CperHardwareErrorFatal", "True", None)],
+     ("CperHardwareErrorFatal", "True", None), ("GpuMemWatch", "True", Vendor.NVIDIA)],
 )  # fmt: skip
 def test_conditions_of_broken_devices(kind: str, status: str, vendor: Vendor | None) -> None:
     assert node(**{kind: status}) == (Fault(f"condition {kind} is {status} (Why)", LATER, vendor),)

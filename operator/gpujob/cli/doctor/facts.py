@@ -25,6 +25,8 @@ class Live:
     """The OpenAPI document of our group."""
     rights: Mapping[Right, bool] = field(default_factory=dict)
     """What the asking account may do."""
+    user: str = ""
+    """The name of that account, empty where the API server does not say it."""
     deployments: Sequence[Raw] | None = None
     """Those of the chart in the operator's namespace."""
     lease: Raw | None = None

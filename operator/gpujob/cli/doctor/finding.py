@@ -44,3 +44,8 @@ def unknown(check: str, message: str, remedy: str, about: str = "") -> Found:
 def fine(check: str, message: str) -> Found:
     """What was looked at and is as it must be."""
     return Found(check, Level.OK, message)
+
+
+def set_values(*options: str) -> str:
+    """The remedy that the release gets values: options of `helm upgrade`, as a shell reads them."""
+    return f"upgrade the release with {' '.join(options)}"

@@ -17,7 +17,7 @@ from gpujob.cli.input.connection import namespace_of
 from gpujob.cli.input.live import LiveCluster, Refused
 from gpujob.cli.input.site import catalog_for
 from gpujob.fleet.sources.cluster_file import fleet_of, objects_in
-from gpujob.values.untrusted import table
+from gpujob.values.untrusted import one_line, table
 from gpujob.values.vocabulary import API_VERSION, GROUP
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def ask(cluster: LiveCluster, namespace: str, operator_namespace: str) -> Live:
         version=str((_got(cluster, "/version") or {}).get("gitVersion") or ""),
         schemas=_schemas(cluster),
         rights=_rights(cluster, namespace),
+        user=_user(cluster),
         deployments=_listed(cluster, apps, PART_OF),
         lease=_got(cluster, f"{leases}/{operator_namespace}/leases/gpujob-operator"),
         prometheuses=_listed(cluster, f"{MONITORING}/prometheuses"),
@@ -142,8 +143,20 @@ def _rights(cluster: LiveCluster, namespace: str) -> Mapping[Right, bool]:
             "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": attributes},
         }
-        status, body = cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
-        said = (_object(body) or {}).get("status") if status == 201 else None
-        if isinstance(said, dict) and isinstance(said.get("allowed"), bool):
+        said = _reviewed(cluster, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        if isinstance(said.get("allowed"), bool):
             answers[verb, group, resource, of_namespace] = said["allowed"]
     return answers
+
+
+def _user(cluster: LiveCluster) -> str:
+    """The name of the asking account; empty where the API server does not say it."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    said = _reviewed(cluster, "/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+    return one_line(str(table(said, "userInfo").get("username") or "")[:253])
+
+
+def _reviewed(cluster: LiveCluster, path: str, review: dict[str, Any]) -> Raw:
+    """The status with which the API server answers a question about the asking account; empty where it does not."""
+    status, body = cluster.post(path, review)
+    return table(_object(body) or {}, "status") if status == 201 else {}

@@ -10,7 +10,7 @@ from gpujob import __version__
 from gpujob.api.served import missing_in
 from gpujob.catalog.images.versions import at_least
 from gpujob.cli.doctor.facts import Facts
-from gpujob.cli.doctor.finding import Found, error, fine, unknown, warning
+from gpujob.cli.doctor.finding import Found, error, fine, set_values, unknown, warning
 from gpujob.cli.input.live import INSTALL
 from gpujob.values.untrusted import one_line, table
 
@@ -40,7 +40,9 @@ def crds(facts: Facts) -> Iterator[Found]:
     missing = missing_in(facts.live.schemas)
     if missing and not any(each.served for each in missing):
         yield error(
-            check, "the CRDs are not installed", _upgrade("crds.enabled=true") if facts.live.deployments else INSTALL
+            check,
+            "the CRDs are not installed",
+            set_values("--set crds.enabled=true") if facts.live.deployments else INSTALL,
         )
         return
     for each in missing:
@@ -70,7 +72,7 @@ def operator(facts: Facts) -> Iterator[Found]:
         name = one_line(str(metadata.get("name", ""))[:253])
         wanted, ready = table(deployment, "spec").get("replicas", 1), status.get("readyReplicas") or 0
         if not wanted:
-            yield error(check, "replicaCount is 0, so no operator runs", _upgrade("replicaCount=2"), name)
+            yield error(check, "replicaCount is 0, so no operator runs", set_values("--set replicaCount=2"), name)
         elif not ready:
             remedy = f"kubectl logs --namespace {where} deployment/{name}"
             yield error(check, f"none of {wanted} operator pods is ready", remedy, name)
@@ -81,10 +83,6 @@ def operator(facts: Facts) -> Iterator[Found]:
             said = f"the operator is {version}, this command line is {__version__}: they may decide differently"
             yield warning(check, said, f"install gpujob-operator {version} here, or upgrade the chart", name)
     yield from _leader(facts, check)
-
-
-def _upgrade(value: str) -> str:
-    return f"upgrade the release with --set {value}"
 
 
 def _leader(facts: Facts, check: str) -> Iterator[Found]:

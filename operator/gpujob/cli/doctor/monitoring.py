@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import orjson
+
 from gpujob.cli.doctor.facts import Facts, Raw
-from gpujob.cli.doctor.finding import Found, fine, unknown, warning
+from gpujob.cli.doctor.finding import Found, fine, set_values, unknown, warning
 from gpujob.values.finding import several
 from gpujob.values.untrusted import one_line, table, tables
 
@@ -16,6 +19,9 @@ SELECTORS: Final = {
     "PrometheusRule": ("ruleSelector", "ruleNamespaceSelector", "prometheusRule"),
 }
 """For each kind: the fields of a Prometheus that select it, and the chart's value."""
+
+LONGEST_REMEDY: Final = 1000
+"""Characters of a command with labels that others chose."""
 
 SIDECAR: Final = "k8s-sidecar"
 """What the image of Grafana's sidecar is called."""
@@ -44,7 +50,8 @@ def selectors(facts: Facts) -> Iterator[Found]:
     for kind, (field, of_namespaces, value) in SELECTORS.items():
         made = [raw for raw in facts.live.monitors if raw.get("kind") == kind]
         if not made:
-            yield warning(check, f"there is no {kind} of the chart", f"set monitoring.{value}.enabled=true")
+            remedy = set_values(f"--set monitoring.{value}.enabled=true")
+            yield warning(check, f"there is no {kind} of the chart", remedy)
             continue
         for monitor in made:
             metadata = table(monitor, "metadata")
@@ -53,12 +60,8 @@ def selectors(facts: Facts) -> Iterator[Found]:
             if any(_selects(each, field, of_namespaces, metadata, own) for each in facts.live.prometheuses):
                 yield fine(check, f"a Prometheus selects {kind} {name}")
                 continue
-            wanted = _labels_wanted(facts.live.prometheuses, field)
-            remedy = (
-                f"set monitoring.{value}.labels to {wanted}"
-                if wanted
-                else f"let a Prometheus select it by {field} and {of_namespaces}"
-            )
+            steps = (_steps(each, SELECTORS[kind], metadata, own) for each in facts.live.prometheuses)
+            remedy = next(filter(None, steps), f"let a Prometheus select it by {field} and {of_namespaces}")
             yield warning(check, f"no Prometheus selects {kind} {name}", remedy)
 
 
@@ -66,10 +69,59 @@ def _selects(
     prometheus: Raw, field: str, of_namespaces: str, metadata: Mapping[str, Any], own: Mapping[str, Any]
 ) -> bool:
     spec = table(prometheus, "spec")
-    home = table(prometheus, "metadata").get("namespace") == metadata.get("namespace")
+    return (
+        _reaches(prometheus, of_namespaces, metadata, own)
+        and isinstance(spec.get(field), dict)
+        and (matches(spec[field], table(metadata, "labels")))
+    )
+
+
+def _reaches(prometheus: Raw, of_namespaces: str, metadata: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Whether a Prometheus looks into the namespace of an object, which has the labels `own`."""
+    selector = table(prometheus, "spec").get(of_namespaces)
     # Without a selector of namespaces only its own is looked at.
-    reaches = matches(spec[of_namespaces], own) if isinstance(spec.get(of_namespaces), dict) else home
-    return reaches and isinstance(spec.get(field), dict) and matches(spec[field], table(metadata, "labels"))
+    home = table(prometheus, "metadata").get("namespace") == metadata.get("namespace")
+    return matches(selector, own) if isinstance(selector, dict) else home
+
+
+def _steps(prometheus: Raw, names: tuple[str, str, str], metadata: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    """What makes a Prometheus select an object: labels of its namespace, and of itself; empty where no labels do."""
+    field, of_namespaces, value = names
+    spec, steps = table(prometheus, "spec"), []
+    if not _reaches(prometheus, of_namespaces, metadata, own):
+        labels = _lacking(spec.get(of_namespaces), own)
+        if not labels:
+            return ""
+        words = shlex.join(f"{key}={each}" for key, each in labels.items())
+        steps.append(f"kubectl label --overwrite namespace {shlex.quote(str(metadata.get('namespace')))} {words}")
+    labels = _lacking(spec.get(field), table(metadata, "labels"))
+    if labels is None:
+        return ""
+    if labels:
+        steps.append(set_values(_labelled(value, labels)))
+    said = one_line(", and ".join(steps))
+    return said if len(said) <= LONGEST_REMEDY else ""
+
+
+def _labelled(value: str, labels: Mapping[str, str]) -> str:
+    """The option of helm that gives objects of a value these labels."""
+    return f"--set-json {shlex.quote(f'monitoring.{value}.labels={orjson.dumps(labels).decode()}')}"
+
+
+def _lacking(selector: Any, labels: Mapping[str, Any]) -> dict[str, str] | None:
+    """The labels with which a LabelSelector would select what has the others already; None where none would do."""
+    if not isinstance(selector, dict):
+        return None
+    wanted = dict(table(selector, "matchLabels"))
+    for each in tables(selector, "matchExpressions"):
+        key, values = str(each.get("key")), each.get("values")
+        if each.get("operator") == "Exists" and key not in labels:
+            wanted[key] = "true"
+        elif each.get("operator") == "In" and isinstance(values, list) and values and labels.get(key) not in values:
+            wanted[key] = values[0]
+    if not matches(selector, {**labels, **wanted}) or not all(isinstance(each, str) for each in wanted.values()):
+        return None
+    return {str(key): each for key, each in sorted(wanted.items()) if labels.get(key) != each}
 
 
 def matches(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
@@ -89,15 +141,6 @@ def matches(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
     return True
 
 
-def _labels_wanted(prometheuses: object, field: str) -> str:
-    """The labels that the first Prometheus asks for, as YAML in one line."""
-    for prometheus in prometheuses if isinstance(prometheuses, (list, tuple)) else ():
-        wanted = table(table(table(prometheus, "spec"), field), "matchLabels")
-        if wanted:
-            return "{" + ", ".join(f"{key}: {value}" for key, value in sorted(wanted.items())) + "}"
-    return ""
-
-
 def dashboards(facts: Facts) -> Iterator[Found]:
     """Whether Grafana's sidecar, where there is one, looks for the label that the chart's dashboards have."""
     check = "grafana"
@@ -108,11 +151,8 @@ def dashboards(facts: Facts) -> Iterator[Found]:
         yield unknown(check, "ConfigMaps of dashboards may not be read", "ask an admin for the right to list them")
     elif not facts.live.dashboards:
         key, value = wanted[0]
-        yield warning(
-            check,
-            "Grafana's sidecar is there and the chart's dashboards are not installed",
-            f'set monitoring.dashboards.enabled=true and monitoring.dashboards.labels to {{{key}: "{value or 1}"}}',
-        )
+        remedy = set_values("--set monitoring.dashboards.enabled=true", _labelled("dashboards", {key: value or "1"}))
+        yield warning(check, "Grafana's sidecar is there and the chart's dashboards are not installed", remedy)
     else:
         lost = [
             one_line(str(table(raw, "metadata").get("name"))[:253])
@@ -124,7 +164,7 @@ def dashboards(facts: Facts) -> Iterator[Found]:
             said = (
                 f"Grafana's sidecar looks for the label {key}{'=' + value if value else ''}, which {several(lost)} lack"
             )
-            yield warning(check, said, f'set monitoring.dashboards.labels to {{{key}: "{value or 1}"}}')
+            yield warning(check, said, set_values(_labelled("dashboards", {key: value or "1"})))
         else:
             yield fine(check, f"Grafana's sidecar finds {len(facts.live.dashboards)} dashboards by their label")
 

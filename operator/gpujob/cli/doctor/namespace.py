@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,22 +15,23 @@ from gpujob.values.finding import several
 GROUP: Final = "gpujob.dev"
 
 NEEDED: Final[tuple[tuple[Right, str, str], ...]] = (
-    (("create", GROUP, "gpujobs", True), "submit GPUJobs", "bind ClusterRole gpujob-editor in the namespace"),
-    (
-        ("create", "", "pods", True),
-        "create pods, without which a GPUJob is refused",
-        "bind ClusterRole gpujob-editor in the namespace",
-    ),
+    (("create", GROUP, "gpujobs", True), "submit GPUJobs", "gpujob-editor"),
+    (("create", "", "pods", True), "create pods, without which a GPUJob is refused", "gpujob-editor"),
 )
-"""What a user must be allowed: the right, what it is for, the remedy."""
+"""What a user must be allowed: the right, what it is for, and the chart's or Kubernetes' ClusterRole that gives it."""
 
 HELPFUL: Final[tuple[tuple[Right, str, str], ...]] = (
-    (("get", "", "pods/log", True), "read the output of jobs", "bind ClusterRole view in the namespace"),
-    (("list", GROUP, "gpupools", False), "see pools", "bind ClusterRole gpujob-pool-viewer in the cluster"),
-    (("list", "", "nodes", False), "plan on nodes", "without it plans use the published pools"),
-    (("get", "", "pods/proxy", True), "see live speeds in top", "without it top shows those of the status"),
+    (("get", "", "pods/log", True), "read the output of jobs", "view"),
+    (("list", GROUP, "gpupools", False), "see pools", "gpujob-pool-viewer"),
+    (("list", "", "nodes", False), "plan on nodes", ""),
+    (("get", "", "pods/proxy", True), "see live speeds in top", ""),
 )
-"""What a user misses otherwise."""
+"""What a user misses otherwise; without a ClusterRole the command line does with less."""
+
+WITH_LESS: Final = {
+    "nodes": "without it plans use the published pools",
+    "pods/proxy": "without it top shows those of the status",
+}
 
 RIGHTS: Final = tuple(right for right, *_ in (*NEEDED, *HELPFUL))
 
@@ -93,10 +96,19 @@ def rights(facts: Facts) -> Iterator[Found]:
         return
     refused = 0
     for make, wanted in ((error, NEEDED), (warning, HELPFUL)):
-        for right, purpose, remedy in wanted:
+        for right, purpose, role in wanted:
             if facts.live.rights.get(right) is False:
                 refused += 1
                 where = f" in namespace {facts.namespace}" if right[3] else ""
+                remedy = _binding(role, facts, of_namespace=right[3]) if role else WITH_LESS[right[2]]
                 yield make(check, f"you may not {right[0]} {right[2]}{where}: {purpose}", remedy)
     if not refused:
         yield fine(check, f"you may submit, see and plan jobs in namespace {facts.namespace}")
+
+
+def _binding(role: str, facts: Facts, *, of_namespace: bool) -> str:
+    """The command by which an admin gives a ClusterRole to the asking account, in the jobs' namespace or in the cluster."""
+    user = (facts.live.user if facts.live else "") or "USER"
+    words = [f"{role}-of-{re.sub(r'[/%]', '-', user)}", f"--clusterrole={role}", f"--user={user}"]
+    kind, where = ("rolebinding", ["-n", facts.namespace]) if of_namespace else ("clusterrolebinding", [])
+    return f"{shlex.join(['kubectl', 'create', kind, *words, *where])}, by an admin"

@@ -9,17 +9,22 @@ from typing import Final
 from gpujob.catalog.images.from_spec import sentences
 from gpujob.catalog.images.versions import release
 from gpujob.cli.doctor.facts import Facts
-from gpujob.cli.doctor.finding import Found, error, fine, unknown, warning
-from gpujob.fleet.health.signals import SIGNALS, Signal, Where
+from gpujob.cli.doctor.finding import Found, error, fine, set_values, unknown, warning
+from gpujob.fleet.health.signals import SIGNALS, Signal, Where, is_listed, signal_of
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.images.drivers import driver_too_old
 from gpujob.placement.images.image import shipped_images
 from gpujob.values.finding import several
-from gpujob.values.untrusted import table, tables
+from gpujob.values.untrusted import one_line, table, tables
 from gpujob.values.vocabulary import HostAccess, Reason, Vendor
 
 OLD_PRICES: Final = 180
 """Days after which list prices are reported as old."""
+
+CORRECT: Final = "correct the labels of its nodes"
+
+LISTED: Final = "list price"
+"""In the source of a price that is one of the catalog's, or their median."""
 
 OF_NODES: Final = frozenset({"Kubernetes", "Autoscaler", "Karpenter", "Medik8s", "CNI and CSI agents", "NPD"})
 """Sources of signals that look at nodes, not at GPUs."""
@@ -31,12 +36,10 @@ def labels(facts: Facts) -> Iterator[Found]:
     for pool in facts.fleet.whole_pools:
         contradictions = [doubt for doubt in pool.doubts if doubt.reason is Reason.LABELS_CONTRADICT]
         if pool.problem is not None:
-            remedy = "correct the labels of its nodes, or write a GPUPool for them"
-            yield error(check, pool.problem.message, remedy, pool.name)
+            remedy = "or write a GPUPool with accelerator for them" if pool.discovered else "or the GPUPool"
+            yield error(check, pool.problem.message, f"{CORRECT}, {remedy}", pool.name)
         for doubt in contradictions:
-            yield warning(
-                check, doubt.message, "correct the labels of its nodes, or write a GPUPool for them", pool.name
-            )
+            yield warning(check, doubt.message, CORRECT, pool.name)
         well += pool.problem is None and not contradictions
     if well:
         yield fine(check, f"the labels of {well} pools agree")
@@ -98,7 +101,7 @@ def host_access(facts: Facts) -> Iterator[Found]:
     ):
         if names and access not in allowed:
             said = f"the chart's admission.{access.value} is false, and {several(names)} give {gives} of the host"
-            remedy = f"upgrade the release with --set admission.{access.value}=true, or change spec.{by} of the GPUPool"
+            remedy = f"{set_values(f'--set admission.{access.value}=true')}, or change spec.{by} of the GPUPool"
             yield warning(check, said, remedy)
         elif names:
             yield fine(check, f"the chart's admission.{access.value} is true, as {several(names)} need")
@@ -148,6 +151,7 @@ def _sources(facts: Facts, names: set[str], vendor: Vendor) -> set[str]:
                 Where.TAINT: {str(each.get("key")) for each in tables(table(node, "spec"), "taints")},
             }
             found |= {row.source for row in rows if _has(signs[row.where], row.key)}
+            found |= {one_line(f"condition {key[:253]}") for key in signs[Where.CONDITION] if _is_read_by_words(key)}
     return found
 
 
@@ -157,6 +161,12 @@ def _reports_gpus(row: Signal, vendor: Vendor) -> bool:
     if row.vendor not in (None, vendor) or row.source in OF_NODES:
         return False
     return row.where is not Where.LABEL or row.source not in (each.value for each in Vendor)
+
+
+def _is_read_by_words(condition: str) -> bool:
+    """Whether a condition of an agent that no row names is read as one about GPUs, so that placement acts on it."""
+    signal = signal_of(Where.CONDITION, condition)
+    return signal is not None and not is_listed(signal)
 
 
 def _has(signs: set[str], key: str) -> bool:
@@ -198,7 +208,7 @@ def _price_of(pool: Pool) -> str:
 
 
 def catalog_age(facts: Facts) -> Iterator[Found]:
-    """The newest list price, and whether it is old; rows that are left out."""
+    """The newest list price, and whether it is old and some pool has one; rows that are left out."""
     check = "catalog"
     for name, sentence in facts.catalog.refused:
         yield error(check, f"a row is left out: {sentence}", "correct the row", name)
@@ -211,7 +221,9 @@ def catalog_age(facts: Facts) -> Iterator[Found]:
     except ValueError:
         yield unknown(check, "no price of the catalog says its day", "set checkedOn in its rows")
         return
-    if age > OLD_PRICES:
+    pools = facts.fleet.whole_pools
+    used = not pools or any(pool.price is not None and LISTED in pool.price.source for pool in pools)
+    if age > OLD_PRICES and used:
         said = f"the newest list price is of {newest}, {age} days ago"
         yield warning(check, said, "upgrade gpujob-operator, or set the chart's prices")
     else:

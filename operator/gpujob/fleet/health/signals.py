@@ -128,6 +128,10 @@ SIGNALS: Final[tuple[Signal, ...]] = (
            "ContainerRuntimeProblem ContainerRuntimeUnhealthy XfsShutdown", bad=_TRUE),
     *_rows("NPD", Where.CONDITION, Effect.LAST, "CperHardwareErrorFatal", bad=_TRUE, fault=True),
     *_rows("NVSentinel", Where.CONDITION, Effect.LAST, "SysLogs* NVSwitch* DCGMError", bad=_TRUE, fault=True),
+    # It writes a condition of fatal errors alone; throttling is an event.
+    *_rows("NVSentinel", Where.CONDITION, Effect.LAST,
+           "GpuMemWatch GpuThermalWatch GpuPcieWatch GpuPowerWatch GpuInforomWatch GpuSmWatch GpuNvlinkWatch GpuMcuWatch "
+           "GpuPmuWatch GpuDriverWatch GpuCpusetWatch", bad=_TRUE, vendor=Vendor.NVIDIA, fault=True),
     *_rows("NVSentinel", Where.CONDITION, Effect.LAST, "CSPMaintenance SyslogError", bad=_TRUE),
     *_rows("AMD", Where.CONDITION, Effect.LAST, "AMDGPU*", bad=_TRUE, vendor=Vendor.AMD, fault=True),
     *_rows("Nebius", Where.CONDITION, Effect.LAST, "NebiusGPUError HardwareIssuesSuspected", bad=_TRUE, fault=True),
