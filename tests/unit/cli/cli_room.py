@@ -6,12 +6,13 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -86,8 +87,9 @@ def kubeconfig_of(address: str, **user: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def served(answer: Callable[..., tuple[int, Any]], folder: Path) -> Iterator[Path]:
-    """A kubeconfig of a server whose answers (status, body as bytes or JSON) are made from the URL, the token, and a POST's body."""
+def served(answer: Callable[..., tuple[Any, ...]], folder: Path) -> Iterator[Path]:
+    """A kubeconfig of a server whose answers (status, body as bytes or JSON, headers) are made from the URL, the token, and a POST's
+    body."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -97,8 +99,10 @@ def served(answer: Callable[..., tuple[int, Any]], folder: Path) -> Iterator[Pat
             sent = self.rfile.read(int(self.headers.get("content-length", "0")))
             self.reply(*answer(self.path, self.headers.get("authorization", ""), sent))
 
-        def reply(self, status: int, body: Any) -> None:
+        def reply(self, status: int, body: Any, headers: Mapping[str, str] = MappingProxyType({})) -> None:
             self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
 

@@ -13,6 +13,8 @@ import yaml
 from cli_room import CATALOG, MIXED, Command, kubeconfig_of, manifest, served
 from test_published_pools import published
 
+from gpujob.cli.input import connection
+
 REMEDY = "or plan with --cluster FILE from an admin's `kubectl gpujob capture -o FILE`"
 KINDS = {
     "/api/v1/nodes": "Node",
@@ -274,3 +276,53 @@ def test_who_may_not_read_the_operator_s_prices_is_told(live: Callable[..., Any]
     answer = live()
     assert answer.code == 2
     assert "gpujob-site" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("said", "pauses"),
+    [
+        ({}, [1.0, 1.0]),
+        ({"retry-after": "2"}, [2.0, 2.0]),
+        ({"retry-after": "99999"}, [5.0, 5.0]),
+        ({"retry-after": "soon"}, [1.0, 1.0]),
+    ],
+    ids=str,
+)
+def test_a_busy_server_is_asked_again(
+    gpujob: Command,
+    server: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: dict[str, str],
+    pauses: list[float],
+) -> None:
+    """An API server answers so too for a moment after a CRD was made."""
+    slept: list[float] = []
+    monkeypatch.setattr(connection.time, "sleep", slept.append)
+    busy = iter((True, True, False))
+
+    def answer(url: str, token: str) -> tuple[Any, ...]:
+        if urlparse(url).path == "/api/v1/nodes" and next(busy, False):
+            return (
+                429,
+                {"message": "storage is (re)initializing"},
+                {name: value.encode().decode("latin-1") for name, value in said.items()},
+            )
+        return server.answer(url, token)
+
+    with served(answer, tmp_path) as kubeconfig:
+        done = gpujob("pools", "--kubeconfig", kubeconfig, "--catalog", CATALOG)
+    assert (done.code, slept) == (0, pauses)
+
+
+def test_a_server_that_stays_busy_is_named(
+    gpujob: Command, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(connection.time, "sleep", slept.append)
+    server.statuses["/api/v1/nodes"] = 429
+    with served(server.answer, tmp_path) as kubeconfig:
+        done = gpujob("pools", "--kubeconfig", kubeconfig)
+    assert done.code == 2
+    assert "the cluster did not list nodes (429): no such luck; try again" in done.err
+    assert slept == [1.0] * (connection.MOST_TRIES - 1)

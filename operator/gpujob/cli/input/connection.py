@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,6 +12,11 @@ from typing import Any, Final
 from gpujob.values.errors import BadInput
 
 SECONDS: Final = 30
+BUSY: Final = 429
+MOST_TRIES: Final = 5
+"""How often a busy API server is asked the same."""
+LONGEST_PAUSE: Final = 5.0
+"""Seconds between two of these, whatever the server says."""
 OFFLINE: Final = "or plan with --cluster FILE from an admin's `kubectl gpujob capture -o FILE`"
 
 
@@ -25,8 +31,17 @@ class Connection:
         """Status and body of one answer, of which at most so many bytes are read; BadInput when there is none.
 
         A bounded body is what a pod serves: it is taken as sent, since a few bytes could be unpacked to many. With a `body` of
-        JSON it is a POST.
+        JSON it is a POST. An API server that is busy, or that begins to serve a kind, is asked again as it says; a pod is not.
         """
+        for _ in range(MOST_TRIES - 1 if most is None else 0):
+            status, found, pause = self._answered(path, most, body)
+            if status != BUSY:
+                return status, found
+            time.sleep(pause)
+        return self._answered(path, most, body)[:2]
+
+    def _answered(self, path: str, most: int | None, body: bytes | None) -> tuple[int, bytes, float]:
+        """Status and body of one request, and the seconds after which a busy server may be asked again."""
         from urllib3.exceptions import HTTPError
 
         url = self.configuration.host.rstrip("/") + path
@@ -46,10 +61,13 @@ class Connection:
             if most is not None:
                 start = answer.read(most)
                 answer.close()
-                return answer.status, start
+            else:
+                start = answer.data
         except HTTPError as error:
             raise self._no_answer(error) from error
-        return answer.status, answer.data
+        said = answer.headers.get("retry-after", "")
+        pause = float(said) if said.isascii() and said.isdigit() and len(said) < 9 else 1.0
+        return answer.status, start, min(pause, LONGEST_PAUSE)
 
     def stream(self, path: str) -> tuple[int, Iterator[bytes]]:
         """Status and body of one answer, whose parts are given as they come; BadInput when there is none."""
