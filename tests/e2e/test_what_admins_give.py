@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.api_server import GPUPOOLS, NAMESPACES, ApiServer, Object
-from tests.e2e.cluster import eventually
-from tests.e2e.conftest import MADE_BY
+from tests.e2e.chart import set_values
+from tests.e2e.cluster import Cluster, eventually
+from tests.e2e.conftest import MADE_BY, Operators
 from tests.e2e.dra_drivers import Drivers
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.team import Team
@@ -40,6 +42,27 @@ def give(api: ApiServer, bare: Drivers, team: Team) -> Iterator[Give]:
     yield make
     team.clear()
     api.delete(GPUPOOLS, "given")
+
+
+@pytest.fixture
+def installed_with(
+    cluster: Cluster, api: ApiServer, no_operator: None, operators: Operators, tmp_path: Path
+) -> Iterator[Callable[..., None]]:
+    """Starts an operator again with what the chart renders for it after an upgrade to these values of `admission`."""
+    process = operators("with-values")
+    site = tmp_path / "site.yaml"
+    process.settings["GPUJOB_SITE"] = str(site)
+
+    def start(**values: bool) -> None:
+        process.stop()
+        set_values(cluster, **{f"admission.{name}": value for name, value in values.items()})
+        rendered = api.get("/api/v1/namespaces/gpujob-system/configmaps", "gpujob-site")
+        site.write_text(rendered["data"]["site.yaml"])
+        process.start_without_waiting_for_the_lease()
+
+    yield start
+    process.stop()
+    set_values(cluster, **{"admission.hostDevices": True, "admission.hostNetwork": True})
 
 
 def label(api: ApiServer, namespace: str, **labels: str) -> None:
@@ -74,6 +97,44 @@ def test_host_devices_need_the_namespace_s_level_and_a_whole_node(
     team.until("second", "Queued")
     team.delete("first")
     team.until("second", "Running")
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "gives"),
+    [
+        ("hostDevices", {"deviceMode": "HostDevices", "gpusPerNode": 8}, "the host's device files"),
+        ("hostNetwork", {"fabric": {"hostNetwork": True}}, "the host's network"),
+    ],
+)
+def test_the_chart_s_value_lets_a_pool_give_of_the_host(
+    installed_with: Callable[..., None],
+    api: ApiServer,
+    bare: Drivers,
+    team: Team,
+    give: Give,
+    value: str,
+    spec: Object,
+    gives: str,
+) -> None:
+    """Both are false by default; here each is true alone, after neither was."""
+    for name in ("a", "b"):
+        node = bare.node(name)
+        if value == "hostNetwork":
+            offered = {"amd.com/gpu": "8"}
+            api.patch("/api/v1/nodes", node, {"status": {"capacity": offered, "allocatable": offered}}, "status")
+    give("given", **spec)
+    gang = {"nodes": 2, "gpusPerNode": 8, "placement": {"pools": {"allow": ["given"]}}}
+    installed_with(hostDevices=False, hostNetwork=False)
+    team.submit("gang", **gang)
+    team.until("gang", "Misconfigured")
+    placed = team.condition("gang", "Placed")
+    assert placed["reason"] == "HostAccessDenied"
+    assert gives in placed["message"]
+    assert f"admission.{value}" in placed["message"]
+    assert team.pods() == []
+    installed_with(**{"hostDevices": False, "hostNetwork": False, value: True})
+    team.until("gang", "Running")
+    assert len(team.pods()) == 2
 
 
 def test_two_pods_with_host_devices_never_share_a_node(
