@@ -23,7 +23,7 @@ from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.request.profile_measurements import learned_of, profile_of, read_profile
-from gpujob.schedule.queue import Answer
+from gpujob.schedule.answers import Answer
 from gpujob.status.profile import Ran, after_run
 from gpujob.values.quantity import MICRO, format_dollars
 from gpujob.values.vocabulary import WorkKind

@@ -15,7 +15,8 @@ from gpujob.fleet.kubernetes.priority_classes import PriorityClass
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.cluster_file import read_cluster
 from gpujob.fleet.sources.incremental import FleetIndex
-from gpujob.schedule.queue import ALWAYS, LastRejections, SchedulingCycle, place_all
+from gpujob.schedule.answers import LastRejections
+from gpujob.schedule.queue import ALWAYS, SchedulingCycle, place_all
 from gpujob.schedule.waiting import Waiting
 
 events = st.lists(

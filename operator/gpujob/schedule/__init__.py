@@ -1,5 +1,5 @@
 """Many jobs at once: the order of the queue, and one snapshot in which each placed job reserves its devices.
 
-Reading order: `waiting` (a job of the queue), `policies` (the rules, by name), `queue` (the cycle), `quota_ledger` (what reservations
-leave of quotas), `gains` (whether a demand is decided again).
+Reading order: `waiting` (a job of the queue), `policies` (the rules, by name), `queue` (the cycle), `answers` (the result of a demand,
+kept between cycles), `quota_ledger` (what reservations leave of quotas), `gains` (whether a demand is decided again).
 """

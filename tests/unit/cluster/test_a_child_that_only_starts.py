@@ -23,7 +23,7 @@ from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.actions import Next, Nothing
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.render.runner import Runner
-from gpujob.schedule.queue import Answer
+from gpujob.schedule.answers import Answer
 from gpujob.values.vocabulary import PREFLIGHT, State
 
 RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})

@@ -21,7 +21,7 @@ from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.turns import TimeSlice
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
-from gpujob.schedule import queue
+from gpujob.schedule import answers
 from gpujob.schedule.queue import ALWAYS, SchedulingCycle
 from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
@@ -173,13 +173,13 @@ async def test_a_pod_that_takes_nothing_of_a_gpu_node_makes_no_decision(monkeypa
 
 def choices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The GPUs a node of each demand that is decided from now on."""
-    found, real = list[int](), queue.choose
+    found, real = list[int](), answers.choose
 
     def choose(wish: Any, *others: Any) -> Any:
         found.append(wish.gpus_per_node)
         return real(wish, *others)
 
-    monkeypatch.setattr(queue, "choose", choose)
+    monkeypatch.setattr(answers, "choose", choose)
     return found
 
 

@@ -19,7 +19,7 @@ from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import Writer
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
-from gpujob.schedule.queue import Answer
+from gpujob.schedule.answers import Answer
 from gpujob.status.attempts.progress import Measured
 from gpujob.status.job.telemetry import Telemetry
 

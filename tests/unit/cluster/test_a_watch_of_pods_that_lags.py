@@ -19,7 +19,7 @@ from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import Writer
 from gpujob.render.runner import Runner
-from gpujob.schedule.queue import Answer
+from gpujob.schedule.answers import Answer
 from gpujob.values.names import child_name
 from gpujob.values.vocabulary import Label
 

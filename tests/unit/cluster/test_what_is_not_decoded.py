@@ -1,4 +1,4 @@
-"""The images of a node are cut out of the server's JSON before it is decoded, and nothing else is."""
+"""The images of a node and managed fields are cut out of the server's JSON before it is decoded, and nothing else is."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob.cluster.cache.watched_kinds import mirrored, without_images
+from gpujob.cluster.client.transport import without_managed_fields
 from gpujob.fleet.kubernetes.parse import read_node
 
 IMAGES = [
@@ -60,3 +61,52 @@ def test_images_of_another_shape_are_left() -> None:
 @given(document=documents)
 def test_nothing_but_images_is_lost(document: Any) -> None:
     assert without(orjson.loads(without_images(orjson.dumps(document)))) == without(document)
+
+
+hostile = st.one_of(
+    st.text(max_size=8),
+    st.sampled_from(
+        [
+            '}]},"spec":{',
+            '}],"name":"',
+            ',"managedFields":[',
+            '"managedFields":[{}]},"spec":{',
+            "}]",
+            "\\",
+            '\\"',
+            "v:[{}]",
+        ]
+    ),
+)
+fields = st.recursive(st.just({}), lambda inner: st.dictionaries(hostile, inner, max_size=3), max_leaves=6)
+entries = st.lists(
+    st.builds(lambda name, own: {"apiVersion": "v1", "fieldsV1": own, "manager": name, "operation": "Update"}, hostile, fields),
+    min_size=1,
+    max_size=3,
+)  # fmt: skip
+tables = st.dictionaries(hostile, hostile, max_size=3)
+
+
+@given(managed=entries, annotations=tables, name=hostile, inner=entries, typed=st.booleans())
+def test_managed_fields_of_an_event_are_left_out_and_nothing_else(
+    managed: Any, annotations: Any, name: str, inner: Any, typed: bool
+) -> None:
+    rest = {"name": name, "annotations": annotations}
+    metadata = (
+        {**rest, "managedFields": managed}
+        if typed
+        else {"annotations": annotations, "managedFields": managed, "name": name}
+    )
+    template = {"metadata": {"name": name, "managedFields": inner}, "spec": {"a": annotations}}
+    spec = {"template": template, "names": [{"name": name}], "args": [name]}
+    event = {"type": "MODIFIED", "object": {"kind": name, "metadata": metadata, "spec": spec, "status": annotations}}
+    cut = orjson.loads(without_managed_fields(orjson.dumps(event)))
+    assert cut["object"]["metadata"]["managedFields"] == []
+    cut["object"]["metadata"]["managedFields"] = managed
+    assert cut == event
+
+
+@given(document=documents)
+def test_what_has_no_managed_fields_is_decoded_as_it_is(document: Any) -> None:
+    body = orjson.dumps({"metadata": {"name": "a"}, "spec": document, "data": {"managedFields": "x"}})
+    assert without_managed_fields(body) == body

@@ -28,7 +28,8 @@ from gpujob.placement.request.profile_measurements import (
     weighted_median,
 )
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.schedule.queue import Answer, place_all
+from gpujob.schedule.answers import Answer
+from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
 from gpujob.values.quantity import format_dollars
 from gpujob.values.vocabulary import Verdict

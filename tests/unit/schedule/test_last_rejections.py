@@ -7,7 +7,8 @@ from typing import Any
 from builders import ANY_IMAGES, H100, demand, fleet, load_catalog, node, pod
 
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.schedule.queue import ALWAYS, Answer, LastRejections, SchedulingCycle
+from gpujob.schedule.answers import Answer, LastRejections
+from gpujob.schedule.queue import ALWAYS, SchedulingCycle
 from gpujob.schedule.waiting import Waiting
 
 

@@ -11,7 +11,8 @@ from test_whose_turn_it_is import high, nodes_of, on, placed, reasons, waiting
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.request.profile_measurements import Learned, Measurement, Run
-from gpujob.schedule.queue import ALWAYS, Answer, Placing, place_all
+from gpujob.schedule.answers import Answer
+from gpujob.schedule.queue import ALWAYS, Placing, place_all
 from gpujob.schedule.waiting import Waiting
 from gpujob.status import pools
 from gpujob.values.vocabulary import Reason, Verdict

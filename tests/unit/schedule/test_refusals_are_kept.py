@@ -9,8 +9,9 @@ import pytest
 from builders import ANY_IMAGES, H100, demand, fleet, node
 
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.schedule import queue
-from gpujob.schedule.queue import ALWAYS, LastRejections, Placing, SchedulingCycle, Waiting
+from gpujob.schedule import answers
+from gpujob.schedule.answers import LastRejections
+from gpujob.schedule.queue import ALWAYS, Placing, SchedulingCycle, Waiting
 
 ROOM = fleet(node("a", H100, 4), catalog=ANY_IMAGES)
 PLANS = [Waiting(f"p{n}", f"{n}", demand(gpusPerNode=2), plan_only=True, name=f"p{n}") for n in range(5)]
@@ -20,13 +21,13 @@ REFUSED = [Waiting(f"w{n}", f"{n}", demand(gpusPerNode=4, nodes=2), name=f"w{n}"
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The GPUs a node of each demand that is decided."""
-    found, real = list[int](), queue.choose
+    found, real = list[int](), answers.choose
 
     def choose(wish: Any, *others: Any) -> Any:
         found.append(wish.gpus_per_node)
         return real(wish, *others)
 
-    monkeypatch.setattr(queue, "choose", choose)
+    monkeypatch.setattr(answers, "choose", choose)
     return found
 
 

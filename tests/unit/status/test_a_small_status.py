@@ -11,7 +11,7 @@ from builders import ANY_IMAGES, H100, MI300X, decision, demand, fleet, node
 
 from gpujob.api.kinds.gpujob_status import GPUJobStatus
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.schedule.queue import Answer
+from gpujob.schedule.answers import Answer
 from gpujob.status.job import job_status
 from gpujob.status.observe.child import Observation
 from gpujob.status.records.objects import ChildRecord, Hint, JobRecord

@@ -35,6 +35,7 @@ from gpujob.cluster.client.api_errors import (
 )
 from gpujob.cluster.client.client import SILENT_AFTER, ApiClient
 from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY, Clock
+from gpujob.cluster.client.transport import without_managed_fields
 from gpujob.values.untrusted import tables
 
 REFUSED_TRIES = 3
@@ -220,7 +221,7 @@ class Reflector:
     def take(self, line: bytes) -> None:
         """Applies one line; the version only moves past applied events."""
         try:
-            event = orjson.loads(self.kind.trim(line))
+            event = orjson.loads(without_managed_fields(self.kind.trim(line)))
             event_type, obj = event["type"], event["object"]
             if event_type == "ERROR":
                 raise error_from_status(obj)

@@ -15,7 +15,7 @@ import orjson
 
 from gpujob.cluster.client.api_errors import BrokenStream, JsonObject, Silent, Unreachable
 from gpujob.cluster.client.rate_limit import ORDINARY, Patience
-from gpujob.cluster.client.transport import Call, Transport, Trim, untouched
+from gpujob.cluster.client.transport import Call, Transport, Trim, untouched, without_managed_fields
 
 LINE_LIMIT = 16 * 1024 * 1024
 
@@ -117,7 +117,9 @@ class ApiClient(Transport):
 
     async def create(self, path: str, body: JsonObject, *, patience: Patience = ORDINARY) -> JsonObject:
         """The object as created; AlreadyExists if the name is taken, OutcomeUnknown without a response."""
-        return await self.send(Call("create", "POST", path, patience, None, orjson.dumps(body)))
+        return await self.send(
+            Call("create", "POST", path, patience, None, orjson.dumps(body), trim=without_managed_fields)
+        )
 
     async def patch(
         self,
@@ -129,7 +131,8 @@ class ApiClient(Transport):
         patience: Patience = ORDINARY,
     ) -> JsonObject:
         """The object as patched; put metadata.resourceVersion in the body to make it a precondition."""
-        return await self.send(Call("patch", "PATCH", path, patience, params, orjson.dumps(body), content_type))
+        data, trim = orjson.dumps(body), without_managed_fields
+        return await self.send(Call("patch", "PATCH", path, patience, params, data, content_type, trim))
 
     async def delete(self, path: str, *, uid: str, propagation: str = "Background") -> JsonObject:
         """The response: a Status if the object is gone, the object itself if its deletion only began.

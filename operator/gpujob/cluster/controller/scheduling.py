@@ -26,7 +26,8 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle.attempts import next_attempt
 from gpujob.placement.engine.exploration import device_and_gang
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.schedule.queue import LastRejections, Placing, SchedulingCycle
+from gpujob.schedule.answers import LastRejections
+from gpujob.schedule.queue import Placing, SchedulingCycle
 from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 from gpujob.status.records.objects import JobRecord
@@ -133,7 +134,7 @@ class SchedulingRound:
         """Drops what was kept of waiting jobs, because none waits."""
         self._prepared.forget_gone()
         self._explanations.begin((), ())
-        self._refusals = LastRejections()
+        self._refusals.forget()
         self._decided_with = ()
 
     def _stale(self) -> bool:

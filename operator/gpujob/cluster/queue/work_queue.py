@@ -10,13 +10,17 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, MutableSet
+from collections.abc import Callable, Iterator, Mapping, MutableSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final
 
+import orjson
 import structlog
 
+from gpujob.api.fields.base import ObjectMeta
 from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.api.manifest import read_gpujob
 from gpujob.cluster.client.api_errors import ApiError
@@ -283,11 +287,35 @@ class ControllerState:
         return Moment(self.clock(), self.wall())
 
 
+ALIKE: Final = 256
+"""Specs that are kept as read: jobs of a burst often have equal ones."""
+
+LONGEST_ALIKE: Final = 4096
+"""Bytes of such a spec."""
+
+
 def _read_spec(job: JobRecord) -> ParsedSpec:
-    metadata = {"name": job.name, "namespace": job.namespace, "uid": job.uid}
-    document = {"apiVersion": API_VERSION, "kind": "GPUJob", "metadata": metadata, "spec": dict(job.spec)}
+    spec = dict(job.spec)
     try:
-        parsed = read_gpujob(document)
-        return ParsedSpec(job.generation, parsed, demand_of(parsed))
+        text = orjson.dumps(spec)
+    except orjson.JSONEncodeError:
+        text = b""
+    read, demand, problem = _read_alike(text) if 0 < len(text) <= LONGEST_ALIKE else _read(spec)
+    if read is None:
+        return ParsedSpec(job.generation, None, None, problem)
+    metadata = ObjectMeta.model_construct(name=job.name, namespace=job.namespace, uid=job.uid)
+    return ParsedSpec(job.generation, read.model_copy(update={"metadata": metadata}), demand)
+
+
+@lru_cache(ALIKE)
+def _read_alike(text: bytes) -> tuple[GPUJob | None, Demand | None, str]:
+    return _read(orjson.loads(text))
+
+
+def _read(spec: Mapping[str, Any]) -> tuple[GPUJob | None, Demand | None, str]:
+    """A job with this spec and without a name, and its demand; or why it cannot be read."""
+    try:
+        parsed = read_gpujob({"apiVersion": API_VERSION, "kind": "GPUJob", "spec": spec})
+        return parsed, demand_of(parsed), ""
     except BadInput as error:
-        return ParsedSpec(job.generation, None, None, str(error)[:1024])
+        return None, None, str(error)[:1024]

@@ -16,6 +16,7 @@ from gpujob.placement.capacity.node_fit import NodeFit
 from gpujob.placement.capacity.pod_resources import shared_memory
 from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
+from gpujob.placement.engine.known_results import KnownResults
 from gpujob.placement.filters.job_validation import job_problems
 from gpujob.placement.filters.selection import FilterSelection
 from gpujob.placement.images.selection import selector_of
@@ -28,25 +29,30 @@ from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Outcome, Verdict
 
 
-def decide(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Decision:
+def decide(
+    demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None, known: KnownResults | None = None
+) -> Decision:
     """The decision for one demand. `fix` stays empty: `search.with_fix` adds it, because only impossible jobs need it.
 
-    With `only`, the candidates of this pool alone.
+    With `only`, the candidates of this pool alone. `known`: the results of this demand, whose gangs are not sized by a model.
     """
     sized = estimated(demand, fleet, catalog)
-    decision = _decided(sized, fleet, catalog, only)
+    decision = _decided(sized, fleet, catalog, only, known)
     if not demand.sized_by_model or any(each.outcome in _WITH_ROOM for each in decision.candidates):
         return decision
     tight = estimated(demand, fleet, catalog, tight=True)
     return _decided(tight, fleet, catalog, only) if has_more_gangs(tight, sized) else decision
 
 
-def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -> Decision:
+def _decided(
+    demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None, known: KnownResults | None = None
+) -> Decision:
     problems, asking, rejections = (
         job_problems(demand, fleet, catalog),
         FilterSelection(demand),
         selector_of(demand, catalog),
     )
+    trials_of = GangEvaluator.trials if known is None or problems else known.trials
     results: list[Sequence[PoolResult]] = []
     sized: dict[str, list[Sequence[PoolResult]]] = {}
     for asked in (
@@ -55,7 +61,7 @@ def _decided(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -
         gang = asked.demand.gang
         for pool in fleet.pools:
             if only in (None, pool.name) and gang.is_for(pool.name) and (gang.nodes > 1 or not pool.joins):
-                (sized.setdefault(pool.name, []) if gang.has_rivals else results).append(asked.trials(pool))
+                (sized.setdefault(pool.name, []) if gang.has_rivals else results).append(trials_of(asked, pool))
     places = {name: _best_size(gangs) for name, gangs in sized.items()}
     fitting = {name for name, trials in places.items() if fleet.within and min(map(_outcome, trials)) <= _FITS}
     # As of one pool: a larger gang that waits counts for nothing where one that holds the model fits on some of the nodes.

@@ -1,0 +1,140 @@
+"""The result of a demand on one snapshot, and what results of one cycle serve for the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.engine.choose import Pick, choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.engine.exploration import with_trial
+from gpujob.placement.engine.known_results import KnownResults
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.placement.suggestions.search import with_fix
+from gpujob.placement.suggestions.smaller_gang import with_ways_out
+from gpujob.schedule.gains import gained
+
+MOST_KNOWN: Final = 64
+"""Demands whose results on pools are kept."""
+
+
+class Answer:
+    """The result of a demand on one snapshot: verdict and choice at once, the whole decision on demand."""
+
+    __slots__ = ("_decision", "_known", "asked", "catalog", "demand", "fleet", "pick")
+
+    def __init__(self, demand: Demand, fleet: Fleet, catalog: Catalog, known: KnownResults | None = None) -> None:
+        self.asked, self.catalog, self._known = demand, catalog, known
+        self._decide(fleet)
+
+    def _decide(self, fleet: Fleet) -> None:
+        self.fleet, self.demand = fleet, with_trial(self.asked, fleet, self.catalog)
+        self._decision: Decision | None = None
+        if self._known:
+            # An equal job was placed: the whole decision is had for less than the choice.
+            decision = decide(self.demand, fleet, self.catalog, known=self._known)
+            self.pick = Pick(decision.verdict, decision.choice)
+            self._decision = decision if decision.choice is not None else None
+        else:
+            self.pick = choose(self.demand, fleet, self.catalog)
+
+    @staticmethod
+    def tries(demand: Demand) -> bool:
+        """Whether a demand names a pool to try first by what has room, so that its result is of one snapshot alone."""
+        return demand.probe_steps is not None or demand.exploration is not None
+
+    def follow(self, fleet: Fleet) -> None:
+        """The result holds on a newer snapshot too: the decision is of that one."""
+        if fleet is not self.fleet:
+            self.fleet, self._decision = fleet, None
+
+    def decide_again(self, fleet: Fleet) -> None:
+        """The result on a newer snapshot, whatever it is."""
+        if fleet is not self.fleet:
+            self._decide(fleet)
+
+    def refuses_again(self, fleet: Fleet) -> bool:
+        """Whether the demand has no place on this snapshot either; then the result is of that one."""
+        pick = choose(self.demand, fleet, self.catalog)
+        if pick.choice is not None:
+            return False
+        self.fleet, self.pick, self._decision = fleet, pick, None
+        return True
+
+    @property
+    def decision(self) -> Decision:
+        """The decision with every candidate and, for an impossible job, the nearest fix; for a waiting one, what would start now."""
+        if self._decision is None:
+            known = self._known if self.pick.choice is not None else None
+            decision = decide(self.demand, self.fleet, self.catalog, known=known)
+            with_gangs = with_ways_out(decision, self.fleet, self.catalog)
+            self._decision = with_fix(with_gangs, self.fleet, self.catalog)
+        return self._decision
+
+
+class LastRejections:
+    """The demands that got no place in the last cycle, for the next one: each is decided again only where it may gain by it.
+
+    `facts` is what a demand can depend on besides pools: it is compared by the caller of `begin`.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[Demand, Answer] = {}
+        self._plans: tuple[Answer, ...] = ()
+        """Those of plans with a place, which take nothing from other jobs."""
+        self._facts: object = None
+        self._all_refused = False
+        self._known: dict[Demand, KnownResults] = {}
+
+    def begin(self, facts: object) -> None:
+        """A cycle begins; with other facts nothing that was decided before holds."""
+        if facts != self._facts:
+            self._answers, self._known, self._facts = {}, {}, facts
+
+    def forget(self) -> None:
+        """No job waits: what is kept of those without a place goes."""
+        self._answers, self._plans, self._all_refused = {}, (), False
+
+    def known(self, demand: Demand, fleet: Fleet) -> KnownResults | None:
+        """What equal demands found on pools since these facts; None where more than pools changes between two snapshots."""
+        if demand.sized_by_model or Answer.tries(demand) or demand.namespace in fleet.quotas:
+            return None
+        if len(self._known) >= MOST_KNOWN and demand not in self._known:
+            self._known.clear()
+        return self._known.setdefault(demand, KnownResults())
+
+    def still_holds(self, demand: Demand, fleet: Fleet, catalog: Catalog) -> Answer | None:
+        """The answer of the last cycle for this snapshot, if the demand had no place and no pool gained anything for it since."""
+        answer = self._answers.get(demand)
+        if answer is None or answer.catalog is not catalog or gained(answer.fleet, fleet, demand.namespace):
+            return None
+        answer.follow(fleet)
+        return answer
+
+    def keep(self, answers: dict[Demand, Answer], plans: Iterable[Answer], *, all_refused: bool) -> None:
+        """The refusals of a whole cycle, and its plans with a place; `all_refused`: it placed no job and reserved nothing."""
+        self._plans = tuple(plans)
+        trials = (Answer.tries(demand) for demand in answers)
+        self._answers = {
+            demand: each for (demand, each), tries in zip(answers.items(), trials, strict=True) if not tries
+        }
+        self._all_refused = all_refused and len(self._answers) == len(answers)
+
+    def retry(self, fleet: Fleet, catalog: Catalog, facts: object) -> Iterator[bool]:
+        """Decides again each class of equal demands whose pools gained something, in pieces: for each of them whether it is
+        refused again. A whole cycle is needed after False; the explanations of the others are of `fleet` from now on.
+        """
+        if not self._all_refused or facts != self._facts:
+            yield False
+            return
+        for demand, answer in self._answers.items():
+            if self.still_holds(demand, fleet, catalog) is None and not answer.refuses_again(fleet):
+                yield False
+                return
+            yield True
+        for plan in self._plans:
+            plan.decide_again(fleet)
+            yield True

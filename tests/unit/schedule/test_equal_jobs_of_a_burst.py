@@ -1,0 +1,93 @@
+"""A burst of equal jobs: what one found on a pool serves the next one while that pool is the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpujob.fleet.policy.resource_quota import Quota
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.engine import evaluate
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.schedule.answers import LastRejections
+from gpujob.schedule.queue import ALWAYS, Placing, SchedulingCycle
+from gpujob.schedule.waiting import Waiting
+from gpujob.values.vocabulary import Verdict
+from tests.builders import A100, ANY_IMAGES, H100, L4, MI300X, demand, fleet, node
+
+NODES = [
+    *(node(f"h{number}", H100, 4) for number in range(2)),
+    *(node(f"m{number}", MI300X, 4) for number in range(2)),
+    *(node(f"a{number}", A100, 2) for number in range(2)),
+    node("l0", L4, 2),
+]
+
+
+def burst(count: int, **spec: Any) -> list[Waiting]:
+    asked = demand(**spec)
+    return [Waiting(f"u{number:02}", "2026-01-01T00:00:00Z", asked, namespace="team") for number in range(count)]
+
+
+def cycle(known: LastRejections, on: Fleet, jobs: list[Waiting]) -> list[Placing]:
+    run = SchedulingCycle(ANY_IMAGES, refusals=known).run(jobs, on, ALWAYS)
+    return [placing for placing in run if placing is not None]
+
+
+SPECS: list[dict[str, Any]] = [
+    {},
+    {"gpusPerNode": 2},
+    {"gpuMemory": "60Gi"},
+    {"nodes": 2, "gpusPerNode": 1},
+    {"placement": {"objective": "Speed"}},
+    {"placement": {"vendors": ["AMD"]}},
+]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_each_job_of_a_burst_gets_the_decision_of_its_own_snapshot(spec: dict[str, Any]) -> None:
+    start, known = fleet(*NODES), LastRejections()
+    placings = cycle(known, start, burst(12, **spec))
+    assert {placing.verdict for placing in placings} >= {Verdict.PLACED}
+    for placing in placings:
+        answer = placing.answer
+        alone = choose(answer.demand, answer.fleet, ANY_IMAGES)
+        assert (placing.verdict, placing.choice) == (alone.verdict, alone.choice)
+        if placing.choice is not None:
+            assert placing.decision == decide(answer.demand, answer.fleet, ANY_IMAGES)
+
+
+def test_a_pool_that_nothing_changed_is_not_evaluated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, known, seen = fleet(*NODES), LastRejections(), list[str]()
+    trials = evaluate.GangEvaluator.trials
+
+    def noted(self: Any, pool: Any) -> Any:
+        seen.append(pool.name)
+        return trials(self, pool)
+
+    monkeypatch.setattr(evaluate.GangEvaluator, "trials", noted)
+    for placing in cycle(known, start, burst(4)):
+        assert placing.decision.choice is not None
+    assert len(seen) == len(start.pools) + 3, seen
+
+
+def test_where_a_quota_counts_each_job_nothing_is_kept() -> None:
+    start = replace(fleet(*NODES), quotas={"team": (Quota("q", {}, {}),)})
+    known = LastRejections()
+    assert known.known(replace(demand(), namespace="team"), start) is None
+    assert known.known(demand(model={"name": "llama-3.1-8b"}), start) is None
+
+
+def test_other_facts_drop_what_was_found() -> None:
+    start, known = fleet(*NODES), LastRejections()
+    known.begin("facts")
+    asked = demand()
+    held = known.known(asked, start)
+    known.begin("facts")
+    assert known.known(asked, start) is held
+    known.forget()
+    assert known.known(asked, start) is held
+    known.begin("others")
+    assert known.known(asked, start) is not held
