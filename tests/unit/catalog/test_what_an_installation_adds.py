@@ -82,6 +82,15 @@ def test_a_price_is_of_an_accelerator_or_of_an_instance_type(word: str, ids: set
     assert {price.amounts[each] for price in made.own_prices.values() for each in CapacityType} == {2_100_000}
 
 
+@pytest.mark.parametrize(
+    "prices",
+    [{"h100": "2.10", "H100-NVL": "1.90"}, {"H100-NVL": "1.90", "h100": "2.10"}, {"h100-nvl": "1.90", "H100": "2.10"}],
+)
+def test_the_price_of_one_board_counts_before_its_family_s(prices: dict[str, str]) -> None:
+    own = site(prices=prices).own_prices
+    assert [own[name].amounts[CapacityType.ON_DEMAND] for name in ("H100-NVL", "H100-SXM")] == [1_900_000, 2_100_000]
+
+
 def test_a_price_can_differ_by_the_way_of_paying() -> None:
     price = site(prices={"MI300X": {"OnDemand": 3, "Spot": "1.25"}}).own_prices["MI300X"]
     assert price.amounts == {CapacityType.ON_DEMAND: 3_000_000, CapacityType.SPOT: 1_250_000}

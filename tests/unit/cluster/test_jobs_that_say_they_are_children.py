@@ -185,7 +185,7 @@ def test_a_gang_whose_child_is_not_made_yet_takes_its_objects_once(pods: int, se
         8,
         Resources(),
         [("rdma/hca", 1)],
-        objects=objects_of(pods).items(),
+        objects=objects_of(pods, by_claim=False).items(),
     )
     (after,) = quotas_reserved(quotas_of([("team", quota)]), gang, [], {})["team"]
     assert dict(after.left) == {

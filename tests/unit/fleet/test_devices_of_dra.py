@@ -31,6 +31,7 @@ from gpujob.fleet.dra.device_taints import read_rule
 from gpujob.fleet.dra.inventory import read_inventory
 from gpujob.fleet.dra.resource_slices import read_class, read_slice
 from gpujob.fleet.sources.cluster_file import read_cluster
+from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import summary
 from gpujob.placement.scoring import score
 from gpujob.schedule.queue import place_all
@@ -161,6 +162,28 @@ def test_a_class_without_a_resource_name_is_asked_by_a_claim(named: dict[str, st
         "gpu.nvidia.com/gpu",
         DeviceRequest("resource.k8s.io/v1", NVIDIA, (wanted,)),
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["count/resourceclaimtemplates.resource.k8s.io", "count/resourceclaims.resource.k8s.io"]
+)
+@pytest.mark.parametrize(("used", "verdict"), [("0", Verdict.PLACED), ("1", Verdict.WAITING)])
+def test_claims_and_their_template_count_in_quotas(name: str, used: str, verdict: Verdict) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"},
+             "status": {"hard": {name: "1"}, "used": {name: used}}}  # fmt: skip
+    by_claim = fleet(node("n"), h100s(), device_class(NVIDIA, WHOLE), quota, catalog=ANY_IMAGES)
+    found = decide(demand().but(namespace="default"), by_claim, ANY_IMAGES)
+    assert found.verdict is verdict
+    if verdict is Verdict.WAITING:
+        assert f"{name} needs 1, 0 left of 1" in summary.summary(found)
+
+
+def test_no_template_is_made_for_a_resource_s_name() -> None:
+    name = "count/resourceclaimtemplates.resource.k8s.io"
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"},
+             "status": {"hard": {name: "0"}}}  # fmt: skip
+    by_name = fleet(node("n"), h100s(), NVIDIA_CLASS, quota, catalog=ANY_IMAGES)
+    assert decide(demand().but(namespace="default"), by_name, ANY_IMAGES).verdict is Verdict.PLACED
 
 
 def test_what_the_class_does_not_say_the_claim_says() -> None:

@@ -68,6 +68,52 @@ def test_a_node_that_is_worked_on_or_failed_its_test_waits(gpu: Any, label: str,
     assert decision(raw).verdict is Verdict.WAITING
 
 
+NONE_NOW = {"amd.com/gpu": "0"}
+"""What a kubelet reports of devices whose plugin is gone."""
+
+
+BY_LABELS: dict[str, dict[str, str | None]] = {
+    "nvidia.com/gpu": {**H100.labels(8, "Server"), "nvidia.com/gpu.count": "0"},
+    "amd.com/gpu": {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM", "amd.com/gpu.vram": "192G"},
+}
+"""Labels of devices that do not count them."""
+
+
+@pytest.mark.parametrize("resource", BY_LABELS)
+@pytest.mark.parametrize("label", [None, "amd.com/gpu.mode", "nvidia.com/gpu.workload.config"])
+def test_devices_whose_plugin_is_gone_are_waited_for(resource: str, label: str | None) -> None:
+    labels = BY_LABELS[resource] | ({label: "vm-passthrough"} if label else {})
+    raw = node("n", labels=labels, devices={resource: "0"})
+    found = decision(raw)
+    assert found.verdict is Verdict.WAITING
+    own = label is not None and label.startswith(resource.partition("/")[0])
+    why = f"node n: {label} is vm-passthrough" if own else "node n shows 0 devices as allocatable"
+    assert [reason.message for reason in found.candidates[0].reasons] == [why]
+    assert summary.summary(found).startswith("may fit pool ")
+
+
+def test_the_number_of_devices_whose_plugin_is_gone_is_that_of_the_machine() -> None:
+    labels = {"node.kubernetes.io/instance-type": "Standard_ND96isr_MI300X_v5"}
+    raw = node("n", MI300X, labels=labels, devices=NONE_NOW)
+    assert decision(raw, gpusPerNode=8).verdict is Verdict.WAITING
+    assert decision(raw, gpusPerNode=16).verdict is Verdict.IMPOSSIBLE
+    eight, gone = node("a", MI300X), node("n", MI300X, devices=NONE_NOW)
+    assert decision(eight, gone, nodes=2, gpusPerNode=8).verdict is Verdict.WAITING
+
+
+@pytest.mark.parametrize("mode", ["pf-passthrough", "vf-passthrough"])
+def test_devices_that_no_label_identifies_are_no_fault_while_virtual_machines_have_them(mode: str) -> None:
+    labels = {"feature.node.kubernetes.io/amd-gpu": "true", "amd.com/gpu.mode": mode, "rack": "a"}
+    raw = node("n", labels=labels, devices=NONE_NOW)
+    assert decision(raw).verdict is Verdict.WAITING
+    assert (
+        decision(node("n", labels=labels | {"amd.com/gpu.mode": None}, devices=NONE_NOW)).verdict
+        is Verdict.MISCONFIGURED
+    )
+    declared = decision(raw, gpupool("mine", {"rack": "a"}, accelerator="MI300X", resourceName="amd.com/gpu"))
+    assert (declared.verdict, declared.candidates[0].pool.accelerator_id) == (Verdict.WAITING, "MI300X")
+
+
 @pytest.mark.parametrize(
     ("gpu", "label", "value"),
     [

@@ -97,9 +97,12 @@ def _with_host_access(catalog: Catalog, words: Iterable[Any]) -> Catalog:
 
 
 def with_prices(catalog: Catalog, prices: Iterable[tuple[str, Any]]) -> Catalog:
-    """The catalog with what is paid, by accelerator or instance type: dollars an hour, or a table of them by capacity type."""
+    """The catalog with what is paid, by accelerator or instance type: dollars an hour, or a table of them by capacity type.
+
+    The price of one board counts before that of its family, in whatever order they are written.
+    """
     own, refused = dict(catalog.own_prices), list(catalog.refused)
-    for word, said in prices:
+    for word, said in sorted(prices, key=lambda row: -len(catalog.named(row[0]))):
         try:
             own.update(_prices_of(word, said, catalog))
         except CatalogInvalid as error:

@@ -189,6 +189,6 @@ class SchedulingRound:
                 choice.needs,
                 pool.fabric.resources if pool.fabric and len(choice.nodes) > 1 else (),
                 decision.demand.priority_class,
-                objects_of(len(choice.nodes)).items(),
+                objects_of(len(choice.nodes), pool.request is not None).items(),
                 choice.not_on,
             )

@@ -182,7 +182,7 @@ def _group(node: Node, items: LabelItems, origin: Origin, resource: str, catalog
     facts = _in_change(_fewer_than_machine(facts, node, origin, capacity, catalog), node)
     if capacity == 0:
         away = _not_ready(node, facts.vendor) if facts.problem is not None else None
-        facts = replace(facts, problem=away, unnamed=False) if away is not None else facts
+        facts = replace(facts, problem=away) if away is not None else facts
         if not labelled and resource in (nvidia.PLAIN, amd.PLAIN) and facts.portion.kind is DeviceKind.WHOLE:
             labelled = devices_of_machine(node.labels, origin.instance_type, catalog)
     # The kubelet lists a resource at 0 once its device plugin is gone; the number of devices that come back with it is unknown.

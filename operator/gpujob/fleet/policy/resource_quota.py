@@ -27,6 +27,9 @@ OF_OTHER_OBJECTS: Final = (
 )
 """Suffixes of resource names that no pod uses; a quota with scopes counts pods only."""
 
+OF_RESOURCE_CLAIMS: Final = "count/resourceclaims.resource.k8s.io"
+OF_TEMPLATES: Final = "count/resourceclaimtemplates.resource.k8s.io"
+
 CONFIG_MAPS: Final = ("configmaps", "count/configmaps")
 
 OF_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
@@ -102,14 +105,19 @@ def taken_by(
     pods: int,
     claims: Claims = (),
     others: Mapping[str, int] = NOTHING,
+    *,
+    by_claim: bool = False,
 ) -> dict[str, int]:
-    """What a gang uses of a quota: what its pods use, its Job, and the Service by which several pods find each other."""
-    return taken_by_pods(counted, gpus, needs, pods, claims, others) | objects_of(pods)
+    """What a gang uses of a quota: what its pods use, and the objects besides them."""
+    return taken_by_pods(counted, gpus, needs, pods, claims, others) | objects_of(pods, by_claim)
 
 
-def objects_of(pods: int) -> dict[str, int]:
-    """The objects of a gang of this many pods besides them, by their names in quotas."""
-    return {**dict.fromkeys(("services", "count/services"), int(pods > 1)), "count/jobs.batch": 1}
+def objects_of(pods: int, by_claim: bool) -> dict[str, int]:
+    """The objects of a gang of this many pods besides them, by their names in quotas: its Job, the Service by which several pods
+    find each other, and with `by_claim` the template of the pods' ResourceClaims.
+    """
+    services = dict.fromkeys(("services", "count/services"), int(pods > 1))
+    return {**services, OF_TEMPLATES: int(by_claim), "count/jobs.batch": 1}
 
 
 def taken_by_pods(
@@ -135,7 +143,7 @@ def taken_by_pods(
         **dict.fromkeys(("pods", "count/pods"), 1),
     }
     if any(name.endswith(OF_CLASS) for name in each):
-        each["count/resourceclaims.resource.k8s.io"] = 1
+        each[OF_RESOURCE_CLAIMS] = 1
     return {key: amount * pods for key, amount in each.items()}
 
 

@@ -287,7 +287,8 @@ class Pool:
     def taken(self, gpus: int, needs: Resources, pods: int, claims: Claims) -> dict[str, int]:
         """The quota usage of a number of pods on it, each with its devices and its containers' needs."""
         fabric = dict(self.fabric.resources) if self.fabric and pods > 1 else {}
-        return taken_by(self.all_counted_as, gpus, needs + self.overhead, pods, claims, fabric)
+        by_claim = self.request is not None
+        return taken_by(self.all_counted_as, gpus, needs + self.overhead, pods, claims, fabric, by_claim=by_claim)
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether a pod for this pool can tolerate the taint: a well-known key, or one of the GPUPool."""

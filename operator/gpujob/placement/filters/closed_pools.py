@@ -6,7 +6,7 @@ from typing import Final
 
 from gpujob.fleet.kubernetes.objects import HOST_DEVICES
 from gpujob.fleet.policy.limit_range import OF_CLAIMS
-from gpujob.fleet.policy.resource_quota import OF_GPUJOBS
+from gpujob.fleet.policy.resource_quota import OF_GPUJOBS, OF_RESOURCE_CLAIMS, OF_TEMPLATES
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.shortage import barred
@@ -34,7 +34,8 @@ def is_closed(demand: Demand, pool: Pool, fleet: Fleet) -> bool:
 
 def _has_no_quota(demand: Demand, pool: Pool, fleet: Fleet) -> bool:
     """Whether a quota of the namespace allows no pod, or none of the pool's devices; quotas with scopes depend on the job."""
-    names = (*pool.all_counted_as, *OF_EVERY_JOB, *((OF_GPUJOBS,) if demand.refused_as_object else ()))
+    by_claim = (OF_RESOURCE_CLAIMS, OF_TEMPLATES) if pool.request else ()
+    names = (*pool.all_counted_as, *OF_EVERY_JOB, *by_claim, *((OF_GPUJOBS,) if demand.refused_as_object else ()))
     quotas = (quota for quota in fleet.quotas.get(demand.namespace, ()) if not quota.scopes)
     return any(quota.hard.get(name, 1) < 1 for quota in quotas for name in names)
 
