@@ -123,7 +123,7 @@ def test_the_chart_s_value_lets_a_pool_give_of_the_host(
             offered = {"amd.com/gpu": "8"}
             api.patch("/api/v1/nodes", node, {"status": {"capacity": offered, "allocatable": offered}}, "status")
     give("given", **spec)
-    gang = {"nodes": 2, "gpusPerNode": 8, "placement": {"pools": {"allow": ["given"]}}}
+    gang: dict[str, Any] = {"nodes": 2, "gpusPerNode": 8, "placement": {"pools": {"allow": ["given"]}}}
     installed_with(hostDevices=False, hostNetwork=False)
     team.submit("gang", **gang)
     team.until("gang", "Misconfigured")

@@ -147,7 +147,7 @@ def test_without_a_kubeconfig_the_remedy_is_a_captured_file(
 
 
 def test_our_own_fault_is_one_sentence_too(plan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpujob.schedule.queue.decide", lambda *_: 1 // 0)
+    monkeypatch.setattr("gpujob.schedule.answers.choose", lambda *_: 1 // 0)
     answer = plan(manifest())
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (

@@ -257,7 +257,7 @@ def test_an_operator_that_was_off_meanwhile_blames_nothing_either(pods: int, lat
     for seed in range(40):
         chance = random.Random(f"off {seed} {pods} {late}")
         cluster, began = failed_by_suspension(chance, pods, chance.choice((1, 143)))
-        # It sees the Job fail when it is back: what it sees for itself before that is no doubt.
+        # It sees the Job fail when it is back: what it sees for itself before that is certain.
         off, on = chance.uniform(0.0, began), began + late[0] + chance.choice((0.3, 1.0, 30.0))
         looks = [second / 5 for second in range(400) if not off <= second / 5 < on]
         found = judged(Operator(pods).follow(cluster, looks, late, restart=on))

@@ -57,8 +57,8 @@ def may_fail_job_in_vain(child: ChildRecord, pods: Sequence[PodState], first: Fi
     """The name of the pod that fails its Job and may be one that the Job controller had ended itself; empty if none is.
 
     An operator that was off while that pod ended sees that it is gone, or that it was asked to end and has no finalizer, and not by
-    what. The Job says which pod it was, and by its generation whether something suspended it, since that writes its spec. In doubt
-    nothing is to blame. `first`: what was seen first; a request that was seen as such is no doubt.
+    what. The Job says which pod it was, and by its generation whether something suspended it, since that writes its spec. Where it
+    is not certain, nothing is to blame. `first`: what was seen first; a request that was seen as such is certain.
     """
     exited, seen = EXITED.match(child.message), first in (First.REQUEST, First.FAILURE)
     if exited is None or seen or child.generation < (2 if child.paused else 3):
