@@ -54,7 +54,7 @@ def status(
         "profile": pool.portion.profile or None,
         "memory": format_bytes(pool.memory) if pool.memory else None,
         "driver": pool.driver,
-        "cpuArchitecture": pool.cpu_architecture,
+        "cpuArchitecture": pool.cpu_architecture[:16],
         "instanceType": pool.instance_type or None,
         "capacityType": pool.capacity_type.value,
         "pricePerGPUHour": exact_dollars(pool.price.per_gpu_hour) if pool.price else None,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import A100, H100, L4, MI210, MI300X, Object, fleet, gpupool, node, pod, pool_of
+from builders import A100, H100, L4, MI210, MI300X, Object, decision, fleet, gpupool, node, pod, pool_of
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.fleet.assembly.usage import PodReservation
@@ -15,7 +15,8 @@ from gpujob.fleet.kubernetes.parse import read_node, read_pod
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.sources.build import read_fleet
-from gpujob.values.vocabulary import Annotation, CapacityType, DeviceKind, Label, Reason
+from gpujob.placement.scoring.candidate import best_per_pool
+from gpujob.values.vocabulary import Annotation, CapacityType, DeviceKind, Label, Outcome, Reason, Verdict
 
 GPU = "nvidia.com/gpu"
 X = {"pool": "x"}
@@ -268,7 +269,7 @@ def test_an_admin_names_a_model_as_a_job_does(word: str) -> None:
             [node("n", H100, labels=X), node("m", H100, labels={**X, "kubernetes.io/arch": "arm64"})],
             {},
             Reason.MODELS_DIFFER,
-            "its nodes differ in kubernetes.io/arch; narrow spec.nodeSelector",
+            "its hosts are amd64 and arm64; narrow spec.nodeSelector",
         ),
     ],
 )
@@ -571,3 +572,29 @@ def test_doubts_about_a_model_that_the_admin_replaced_are_dropped() -> None:
         "labels report 73.24Gi for each device where the catalog has 79.34Gi for A100-80GB; the smaller is used",
         "spec.accelerator is A100-80GB, labels of node n say H100-SXM; the GPUPool counts, and of memory the smaller figure",
     ]
+
+
+@pytest.mark.parametrize("key", ["kubernetes.io/os", "beta.kubernetes.io/os"])
+def test_hosts_that_run_windows_take_no_image(key: str) -> None:
+    windows = node("w", H100, labels={key: "windows"})
+    assert decision(windows).verdict is Verdict.IMPOSSIBLE
+    found = decision(windows, node("z", H100, price="99"), node("l", L4, labels={key: "linux"}, price="100"))
+    assert found.choice is not None
+    assert found.choice.nodes == ("z",)
+    (refused,) = [each for each in best_per_pool(found) if each.outcome is Outcome.REJECTED]
+    assert [reason.message for reason in refused.reasons] == ["hosts are windows/amd64, image is for amd64"]
+
+
+def test_no_device_plugin_is_asked_for_on_windows() -> None:
+    labels = {"kubernetes.io/os": "windows", "node.kubernetes.io/instance-type": "Standard_NC4as_T4_v3"}
+    assert fleet(node("w", H100, labels=labels, devices={})).pools == ()
+
+
+def test_a_pool_of_both_systems_is_to_be_narrowed() -> None:
+    nodes = [
+        node("l", H100, labels={"rack": "a"}),
+        node("w", H100, labels={"rack": "a", "kubernetes.io/os": "windows"}),
+    ]
+    pool = pool_of(fleet(*nodes, gpupool("mine", {"rack": "a"})), "l")
+    assert pool.problem is not None
+    assert pool.problem.message == "its hosts are amd64 and windows/amd64; narrow spec.nodeSelector"

@@ -364,3 +364,12 @@ def test_a_gang_that_pays_the_same_for_more_speed_wins() -> None:
     found = decided(two, one, objective="Cost", shapes=shapes)
     assert found.candidates[0].pool.accelerator_id == "H100-SXM"
     assert behind(best_per_pool(found)[1], found) == "same price, takes about 4.0 times as long"
+
+
+@pytest.mark.parametrize("objective", ["Cost", "Value", "Speed"])
+def test_a_cheaper_pool_whose_nodes_must_be_added_says_so(objective: str) -> None:
+    burst = gpupool("burst", {"of": "burst"}, accelerator="H100-SXM", price={"perGPUHour": "0.60"},
+                    provision={"maxNodes": 1, "gpusPerNode": 1})  # fmt: skip
+    found = decided(node("a", H100, price="1"), burst, objective=objective)
+    other = next(each for each in found.candidates if each.pool.name == "burst")
+    assert behind(other, found) == "an autoscaler must add nodes first"

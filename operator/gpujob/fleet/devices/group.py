@@ -29,6 +29,7 @@ TELLING: Final = (
     *("cloud.google.com/", "eks.amazonaws.com/", "k8s.amazonaws.com/", "karpenter.", "kubernetes.azure.com/"),
     *("node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
     *("kubernetes.io/arch", "beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type"),
+    *("kubernetes.io/os", "beta.kubernetes.io/os"),
     *("gpu.nvidia.com/", "doks.digitalocean.com/gpu-", "nebius.com/gpu-", "accelerator"),
     *("feature.node.kubernetes.io/pci-", "node.kubernetes.io/lifecycle", "oci.oraclecloud.com/oke-is-preemptible"),
 )
@@ -277,7 +278,8 @@ def _beside(group: DeviceGroup, groups: Sequence[DeviceGroup]) -> int:
 def _without_plugin(
     node: Node, items: LabelItems, origin: Origin, catalog: Catalog, offered: Set[Vendor]
 ) -> Iterator[DeviceGroup]:
-    labelled = _vendors_by_labels(items) - offered
+    # A plugin would not help: no image of a GPUJob runs on another system.
+    labelled = _vendors_by_labels(items) - offered if origin.runs_linux else frozenset()
     for reader, resource in ((nvidia, nvidia.PLAIN), (amd, amd.PLAIN)):
         if vendor_of(resource) in labelled:
             known = reader.read(node, resource, origin.instance_type, catalog)

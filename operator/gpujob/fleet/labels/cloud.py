@@ -1,6 +1,6 @@
 """The origin and capacity type of a node: cloud, instance type, region and capacity type from well-known labels.
 
-Label forms and values: Karpenter, EKS, GKE and AKS documentation as of 2026-08 (docs/reference/labels.md).
+Label forms and values: Karpenter, EKS, GKE and AKS documentation as of 2026-08.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from gpujob.values.vocabulary import CapacityType
 
 PROVIDERS: Final = {"aws": "aws", "azure": "azure", "gce": "gcp", "oci": "oci"}
 """Clouds by the scheme of a node's provider id, for schemes that differ from the name or are in the table of prices."""
+
+LINUX: Final = "linux"
 
 _CAPACITY_LABELS: Final[tuple[tuple[str, dict[str, CapacityType]], ...]] = (
     (
@@ -56,6 +58,12 @@ class Origin:
     region: str
     capacity_type: CapacityType
     cpu_architecture: str
+    """amd64 or arm64 on Linux, windows/amd64 elsewhere."""
+
+    @property
+    def runs_linux(self) -> bool:
+        """Whether the hosts run the system that every image of a GPUJob is for."""
+        return "/" not in self.cpu_architecture
 
 
 ACCELERATOR_LABELS: Final = ("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator")
@@ -144,8 +152,15 @@ def origin_of_labels(labels: Labels, provider: str = "") -> Origin:
         instance_type=_first(labels, *_INSTANCE_TYPES) or _family_and_size(labels),
         region=_first(labels, "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
         capacity_type=_capacity_type(labels),
-        cpu_architecture=_first(labels, "kubernetes.io/arch", "beta.kubernetes.io/arch") or "amd64",
+        cpu_architecture=_platform(labels),
     )
+
+
+def _platform(labels: Labels) -> str:
+    """What images must be built for: the CPU architecture, with the system before it where that is not Linux (windows/amd64)."""
+    architecture = _first(labels, "kubernetes.io/arch", "beta.kubernetes.io/arch") or "amd64"
+    system = _first(labels, "kubernetes.io/os", "beta.kubernetes.io/os") or LINUX
+    return architecture if system == LINUX else f"{system}/{architecture}"
 
 
 def capacity_labels(labels: Labels) -> Labels:

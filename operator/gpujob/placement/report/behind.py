@@ -16,6 +16,11 @@ def behind(candidate: Candidate, decision: Decision) -> str:
     if decision.choice is None or candidate.outcome is not Outcome.FITS:
         return ""
     chosen = decision.choice.candidate
+    added = "an autoscaler must add nodes first" if candidate.provision and not chosen.provision else ""
+    return _in_figures(candidate, chosen, decision) or added
+
+
+def _in_figures(candidate: Candidate, chosen: Candidate, decision: Decision) -> str:
     worse_off = (candidate.suspected and not chosen.suspected) or candidate.risk > chosen.risk
     if worse_off or candidate in passed_over(best_per_pool(decision), chosen, decision.demand.objective):
         return warning_against(candidate, chosen)
