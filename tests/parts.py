@@ -88,6 +88,8 @@ class Outcome:
     name: str
     lines: list[str] = field(default_factory=list)
     status: int | None = None
+    cpu: float = 0.0
+    """Seconds of CPU of its processes and of those that they waited for: tests, operators, control planes, not what pods run."""
 
     def failures(self) -> list[str]:
         """The lines FAILED and ERROR of the summary; a part that ends otherwise has one line that says so."""
@@ -110,7 +112,7 @@ def summary(outcomes: Iterable[Outcome], seconds: float) -> list[str]:
             counts["errors" if word == "error" else word] += int(number)
     failures = [line for outcome in outcomes for line in outcome.failures()]
     title = " short test summary of all parts ".center(100, "=")
-    parts = [f"{outcome.name:8} {outcome.last()}" for outcome in outcomes]
+    parts = [f"{outcome.name:8} {outcome.last()} {outcome.cpu:.0f} s of CPU" for outcome in outcomes]
     words = sorted(counts, key=lambda word: (word not in ("failed", "errors"), word))
     total = ", ".join(f"{counts[word]} {word}" for word in words) or "no tests ran"
     minutes, rest = divmod(int(seconds), 60)
@@ -148,7 +150,9 @@ class Running:
                 outcome.lines.append(line.rstrip("\n"))
                 with self.lock:
                     print(f"{part.name:8} | {line}", end="", flush=True)
-            outcome.status = process.wait()
+            _, status, usage = os.wait4(process.pid, 0)
+            outcome.status = process.returncode = os.waitstatus_to_exitcode(status)
+            outcome.cpu = usage.ru_utime + usage.ru_stime
         return outcome
 
     def started(self, part: Part) -> subprocess.Popen[str]:

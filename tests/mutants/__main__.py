@@ -29,6 +29,8 @@ WHOLE = ("test_fault_plans.py", "test_outages.py", "test_budgets_of_namespaces.p
 """Tests of the simulation that run the whole operator in seconds."""
 ALONE = "(files)"
 """The name of the modules that are in no folder."""
+FURTHER = {"fleet": ("unit/placement", "cases"), "placement": ("cases",)}
+"""Folders of tests whose subject a folder is too: what a fleet shows is mostly tested by what is placed on it."""
 
 
 MODULES = frozenset(path for path, *_ in EQUIVALENT)
@@ -71,7 +73,7 @@ def main(words: Sequence[str]) -> int:
     }
     drawn = {name: sample(each, options.samples, f"{options.seed}/{name}") for name, each in sorted(chosen.items())}
     print(f"{sum(map(len, drawn.values()))} mutants, seed {options.seed}, {options.samples} of each folder", flush=True)
-    own = "the tests of its own room, tests/unit/FOLDER"
+    own = "the tests of its own room, tests/unit/FOLDER, and those about what is made of it"
     print(f"each is tried by {own if options.own_tests else 'the tests that run its line'}", flush=True)
     verdicts = []
     for name, each in drawn.items():
@@ -94,7 +96,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--own-tests",
         action="store_true",
-        help="only the tests of the folder's own room: no record, and a lower bound in minutes",
+        help="only the tests of the folder's own room and of those in FURTHER: no record, and a lower bound in minutes",
     )
     parser.add_argument("--at-least", type=float, default=0, help="percent of each folder that tests have to notice")
     parser.add_argument("--seconds", type=float, default=300, help="the time for the tests of one mutant")
@@ -167,19 +169,19 @@ def sample(mutants: list[Mutant], number: int, seed: str) -> list[Mutant]:
 
 
 def tried_by_own_tests(folder: str, drawn: Sequence[Mutant], seconds: float, processes: int) -> list[Verdict]:
-    """The verdicts of all tests of the room of a folder's name: at once in forks of one process, and alone where that notices
-    nothing."""
-    room = REPOSITORY / "tests" / "unit" / ("" if folder == ALONE else folder)
-    if not room.is_dir():
+    """The verdicts of all tests of the room of a folder's name and of its FURTHER ones: at once in forks of one process, and alone
+    where that notices nothing."""
+    tests = REPOSITORY / "tests"
+    own = tests / "unit" / ("" if folder == ALONE else folder)
+    if not own.is_dir():
         return tried(drawn, lambda path, line: [], seconds, processes)
-    order = room, PACKAGE / folder, [(mutant.path, mutant.change) for mutant in drawn], seconds
+    rooms = [str(room) for room in (own, *(tests / name for name in FURTHER.get(folder, ())))]
+    order = rooms, PACKAGE / folder, [(mutant.path, mutant.change) for mutant in drawn], seconds
     with tempfile.NamedTemporaryFile() as answer:
         command = [sys.executable, "-m", "tests.mutants.in_process", answer.name]
         subprocess.run(command, check=True, cwd=REPOSITORY, input=pickle.dumps(order), stdout=subprocess.DEVNULL)
         at_once = dict(zip(drawn, pickle.load(answer), strict=True))
-    alone = tried(
-        [mutant for mutant in drawn if not at_once[mutant]], lambda path, line: [str(room)], seconds, processes
-    )
+    alone = tried([mutant for mutant in drawn if not at_once[mutant]], lambda path, line: rooms, seconds, processes)
     known = {verdict.mutant: verdict for verdict in alone}
     return [known.get(mutant, Verdict(mutant, True, 1)) for mutant in drawn]
 

@@ -29,14 +29,14 @@ Lines = Mapping[str, Mapping[int, Sequence[str]]]
 """Tests by file and line."""
 
 
-def noticed(room: Path, folder: Path, faults: Sequence[Fault], seconds: float) -> list[bool]:
-    """For each fault whether a test of the room fails on it, or does not end within `seconds`; in a process that imported nothing."""
+def noticed(rooms: Sequence[str], folder: Path, faults: Sequence[Fault], seconds: float) -> list[bool]:
+    """For each fault whether a test of the rooms fails on it, or does not end within `seconds`; in a process that imported nothing."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     trials = _Trials(folder, faults, seconds)
-    arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not e2e", str(room)]
+    arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not e2e", *rooms]
     if pytest.main(arguments, plugins=[trials]) not in (0, 1):
-        raise RuntimeError(f"the tests of {room} cannot be collected")
+        raise RuntimeError(f"the tests of {rooms} cannot be collected")
     return trials.noticed
 
 
@@ -178,7 +178,7 @@ def _forked(work: Callable[[], None], seconds: float) -> bool:
 
 
 def main() -> int:
-    """Reads (room, folder, faults, seconds) pickled from standard input and writes the answer to the file that is named."""
+    """Reads (rooms, folder, faults, seconds) pickled from standard input and writes the answer to the file that is named."""
     answer = noticed(*pickle.load(sys.stdin.buffer))
     Path(sys.argv[1]).write_bytes(pickle.dumps(answer))
     return 0

@@ -155,7 +155,7 @@ def test_faults_in_functions_are_noticed_in_forks_of_one_process(tmp_path: Path)
     answer = tmp_path / "answer"
     subprocess.run(
         [sys.executable, "-m", "tests.mutants.in_process", str(answer)], check=True, cwd=REPOSITORY,
-        input=pickle.dumps((tmp_path, tmp_path, faults, 60.0)), stdout=subprocess.DEVNULL,
+        input=pickle.dumps(([str(tmp_path)], tmp_path, faults, 60.0)), stdout=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
     )  # fmt: skip
     found = [

@@ -119,6 +119,14 @@ def test_a_part_that_dies_fails_with_its_last_words(tmp_path: Path) -> None:
     assert dead.failures() == ["ERROR dead: pytest ended with exit status 9, its last line is: boom"]
 
 
+def test_a_part_reports_the_cpu_of_its_processes(tmp_path: Path) -> None:
+    program = "import time\nwhile time.process_time() < 2: pass"
+    text = f"import subprocess, sys\ndef test_it(): subprocess.run([sys.executable, '-c', {program!r}], check=True)\n"
+    (outcome,) = run([part("busy", tmp_path, text)])
+    assert outcome.cpu > 2
+    assert summary([outcome], 5)[-2].endswith(f" {outcome.cpu:.0f} s of CPU")
+
+
 def test_a_part_without_tests_fails(tmp_path: Path) -> None:
     (empty,) = run([part("empty", tmp_path, "")])
     assert empty.status == 5
