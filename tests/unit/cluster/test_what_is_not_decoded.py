@@ -106,6 +106,16 @@ def test_managed_fields_of_an_event_are_left_out_and_nothing_else(
     assert cut == event
 
 
+@given(inner=entries, annotations=tables, deep=st.booleans())
+def test_members_of_that_name_below_the_spec_stay(inner: Any, annotations: Any, deep: bool) -> None:
+    """A ResourceClaim whose user cleared its managed fields, with parameters of a driver's own."""
+    last = {"z": [{"spec": {"b": inner}}], "name": "n"} if deep else {}
+    parameters = {"a": 1, "managedFields": [*inner, last], "name": "x", "spec": {"managedFields": inner}}
+    metadata = {"annotations": {**annotations, "spec": "{"}, "name": "claim"}
+    body = orjson.dumps({"type": "ADDED", "object": {"metadata": metadata, "spec": {"parameters": parameters}}})
+    assert without_managed_fields(body) == body
+
+
 @given(document=documents)
 def test_what_has_no_managed_fields_is_decoded_as_it_is(document: Any) -> None:
     body = orjson.dumps({"metadata": {"name": "a"}, "spec": document, "data": {"managedFields": "x"}})

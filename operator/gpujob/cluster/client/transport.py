@@ -50,6 +50,7 @@ def untouched(body: bytes) -> bytes:
 
 
 _FIELDS: Final = b',"managedFields":['
+_SPEC: Final = b'"spec":{'
 _END: Final = re.compile(rb'\}\](?:\},"spec":\{|,"name":")')
 """Their end with what follows: in an object of Kubernetes' own kinds, or in one of a custom kind, whose members are sorted."""
 
@@ -57,11 +58,11 @@ _END: Final = re.compile(rb'\}\](?:\},"spec":\{|,"name":")')
 def without_managed_fields(body: bytes) -> bytes:
     """JSON of one object without its managed fields: half of a pod, which nothing here reads.
 
-    No other text matches: a quote inside a string is escaped, and managed fields contain no list. An object in which they
-    are elsewhere stays as it is.
+    No other text matches: a quote inside a string is escaped, and managed fields contain no list. A user may clear them and write
+    such members below the spec (parameters of a ResourceClaim), so only those before it count.
     """
     start = body.find(_FIELDS)
-    end = _END.search(body, start) if start >= 0 else None
+    end = _END.search(body, start) if 0 <= start < body.find(_SPEC) else None
     return body[: start + len(_FIELDS)] + body[end.start() + 1 :] if end else body
 
 
