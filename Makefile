@@ -125,6 +125,7 @@ binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their
 	@$(CLUSTER) build
 	@$(CLUSTER) build helm-3
 	@$(CLUSTER) build release
+	@$(CLUSTER) build gitops
 
 .PHONY: torch
 torch: .venv/ready ## Builds a PyTorch that runs on the CPU into the user's cache, for tests that import it or make an image of it.

@@ -1,8 +1,10 @@
-"""The health of a GPUJob in Argo CD (Lua, run by a Lua interpreter) and in Flux: every state has one, as the page says it."""
+"""The health of a GPUJob in Argo CD (Lua, run by a Lua interpreter), kstatus and Flux: every state has one, as the page says it."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import lupa
 import pytest
 import yaml
 
-from gpujob.values.vocabulary import State
+from gpujob.values.vocabulary import API_VERSION, State
+from tests.e2e.cluster.binaries import GITOPS, build
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "gitops.md").read_text()
 (LUA,) = re.findall(r"```lua\n(.*?)```", PAGE, re.DOTALL)
@@ -68,9 +71,40 @@ def test_a_state_that_a_later_version_adds_is_no_failure() -> None:
     assert health({"state": "Paused", "observedGeneration": 3})[0] == "Progressing"
 
 
-def test_flux_reads_each_state_once() -> None:
+def read_by_tools(*statuses: Any) -> list[dict[str, str]]:
+    """What kstatus and the expressions of the page make of a GPUJob of generation 3 with each status; None: it has none yet."""
     (text,) = re.findall(r"^```\n(spec:\n.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     (check,) = yaml.safe_load(text)["spec"]["healthCheckExprs"]
-    said = {name: set(re.findall(r"'(\w+)'", check[name])) for name in ("inProgress", "failed", "current")}
-    meant = {"inProgress": {"Progressing"}, "failed": {"Degraded"}, "current": {"Healthy", "Suspended"}}
-    assert said == {name: {str(state) for state in State if HEALTH[state] in meant[name]} for name in meant}
+    kind = {name: check[name] for name in ("apiVersion", "kind")}
+    assert kind == {"apiVersion": API_VERSION, "kind": "GPUJob"}
+    metadata = {"name": "job", "namespace": "team", "generation": 3}
+    objects = [{**kind, "metadata": metadata, **({} if each is None else {"status": each})} for each in statuses]
+    asked = {"objects": objects, "expressions": {name: check[name] for name in ("inProgress", "failed", "current")}}
+    done = subprocess.run(
+        [build(GITOPS) / "gitops"], input=json.dumps(asked), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+MEANT = {"Progressing": "InProgress", "Suspended": "Current", "Healthy": "Current", "Degraded": "Failed"}
+"""Flux's word for each of Argo CD's: a suspended job is waited for no longer."""
+
+
+def test_flux_reads_each_state_as_argo_does() -> None:
+    read = read_by_tools(*({"state": str(state), "observedGeneration": 3, "conditions": CONDITIONS} for state in State))
+    assert {state: each["flux"] for state, each in zip(State, read, strict=True)} == {
+        state: MEANT[HEALTH[state]] for state in State
+    }
+    # It has no value before there is a status: Flux asks again.
+    assert [each["flux"] for each in read_by_tools(None, {"observedGeneration": 3}, {"state": "Paused"})] == [
+        "error", "InProgress", "InProgress",
+    ]  # fmt: skip
+
+
+def test_kstatus_knows_a_job_that_was_not_seen_since_its_change_and_one_that_stalls() -> None:
+    seen = [{"state": str(state), "observedGeneration": 3, "conditions": CONDITIONS} for state in State]
+    assert {each["kstatus"] for each in read_by_tools(None, *seen)} == {"Current"}
+    stalled = {"state": "Running", "observedGeneration": 3, "conditions": [condition("Stalled")]}
+    before = {"state": "Running", "observedGeneration": 2, "conditions": CONDITIONS}
+    assert [each["kstatus"] for each in read_by_tools(before, stalled)] == ["InProgress", "Failed"]

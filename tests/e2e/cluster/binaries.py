@@ -44,6 +44,8 @@ RELEASE_TOOLS = (
     "./vex",
 )
 """What reads the files of a release, and a registry that they are pushed to."""
+GITOPS = ("./gitops",)
+"""What reads the health of objects as tools of GitOps do."""
 GROUPS = {
     "control-plane": (CONTROL_PLANE, MODULE),
     "clients": (CLIENTS, MODULE),
@@ -51,6 +53,7 @@ GROUPS = {
     "kind": (KIND, MODULE),
     "helm-3": (HELM_3, HELM_3_MODULE),
     "release": (RELEASE_TOOLS, RELEASE_MODULE),
+    "gitops": (GITOPS, MODULE),
 }
 """Packages by what they are for, each with the module that pins their versions."""
 _RENAMED = {"server": "etcd"}
