@@ -366,27 +366,54 @@ def test_a_prometheus_that_does_not_select_the_chart_s_monitor(
         assert told[0][3] == remedy
 
 
-def test_grafana_s_sidecar_looks_for_another_label(live: Callable[..., Any]) -> None:
+def sidecar(*, container: str = "grafana-sc-dashboard", **env: str) -> Object:
+    variables = [{"name": name, "value": value} for name, value in env.items()]
+    pod = pod_with("quay.io/kiwigrid/k8s-sidecar:1.30.0", env=variables)
+    pod["spec"]["containers"][0]["name"] = container
+    return {**pod, "metadata": {"name": container, "namespace": "monitoring"}}
+
+
+def boards(namespace: str = "gpujob-system", **labels: str) -> list[Object]:
+    """A dashboard of the chart, and a ConfigMap of it that is none."""
+    metadata = {"name": "gpujob-fleet", "namespace": namespace, "labels": labels}
+    return [
+        {"metadata": metadata, "data": {"fleet.json": "{}"}},
+        {"metadata": {"name": "gpujob-site"}, "data": {"site.yaml": ""}},
+    ]
+
+
+BY_LABEL = """--set-json 'monitoring.dashboards.labels={"dash":"yes"}'"""
+INTO = "--set monitoring.dashboards.namespace=monitoring"
+DASH = {"LABEL": "dash", "LABEL_VALUE": "yes"}
+NOT_THERE = "Grafana's sidecar is there and the chart's dashboards are not installed"
+OTHER_LABEL = "Grafana's sidecar looks for the label dash=yes, which gpujob-fleet lack"
+
+
+@pytest.mark.parametrize(
+    ("env", "made", "message", "options"),
+    [
+        ({"NAMESPACE": "ALL"}, [], NOT_THERE, f"--set monitoring.dashboards.enabled=true {BY_LABEL}"),
+        ({}, [], NOT_THERE, f"--set monitoring.dashboards.enabled=true {BY_LABEL} {INTO}"),
+        ({"NAMESPACE": "ALL"}, boards(grafana_dashboard="1"), OTHER_LABEL, BY_LABEL),
+        ({}, boards(grafana_dashboard="1"), OTHER_LABEL, f"{BY_LABEL} {INTO}"),
+        ({"NAMESPACE": "ALL"}, boards(dash="yes"), "", ""),
+        ({"NAMESPACE": "a, gpujob-system"}, boards(dash="yes"), "", ""),
+        ({}, boards("monitoring", dash="yes"), "", ""),
+        ({}, boards(dash="yes"), "Grafana's sidecar looks in monitoring alone, where gpujob-fleet are not", INTO),
+    ],
+)
+def test_grafana_s_sidecar_looks_for_another_label_or_elsewhere(
+    live: Callable[..., Any], env: dict[str, str], made: list[Object], message: str, options: str
+) -> None:
     cluster = Cluster()
-    sidecar = pod_with(
-        "quay.io/kiwigrid/k8s-sidecar:1.30.0",
-        env=[{"name": "LABEL", "value": "dash"}, {"name": "LABEL_VALUE", "value": "yes"}],
-    )
-    cluster.lists["/api/v1/pods"] = [sidecar]
-    assert [each[2:] for each in bad(live(cluster)[1], "grafana")] == [
-        ("Grafana's sidecar is there and the chart's dashboards are not installed",
-         "upgrade the release with --set monitoring.dashboards.enabled=true "
-         """--set-json 'monitoring.dashboards.labels={"dash":"yes"}'""")
-    ]  # fmt: skip
-    made = {"metadata": {"name": "gpujob-fleet", "labels": {"grafana_dashboard": "1"}}, "data": {"fleet.json": "{}"}}
-    site = {"metadata": {"name": "gpujob-site"}, "data": {"site.yaml": ""}}
-    cluster.lists["/api/v1/configmaps"] = [made, site]
-    assert [each[2:] for each in bad(live(cluster)[1], "grafana")] == [
-        ("Grafana's sidecar looks for the label dash=yes, which gpujob-fleet lack",
-         """upgrade the release with --set-json 'monitoring.dashboards.labels={"dash":"yes"}'""")
-    ]  # fmt: skip
-    made["metadata"]["labels"] = {"dash": "yes"}  # type: ignore[index]
-    assert bad(live(cluster)[1], "grafana") == []
+    # The sidecars for other things have labels of their own.
+    others = [
+        sidecar(container=f"grafana-sc-{each}", LABEL="a") for each in ("datasources", "alerts", "plugins", "notifiers")
+    ]
+    cluster.lists["/api/v1/pods"] = [*others, sidecar(**DASH, **env)]
+    cluster.lists["/api/v1/configmaps"] = made
+    expected = [(message, f"upgrade the release with {options}")] if message else []
+    assert [each[2:] for each in bad(live(cluster)[1], "grafana")] == expected
 
 
 def test_who_may_read_nothing_is_told_so(live: Callable[..., Any]) -> None:

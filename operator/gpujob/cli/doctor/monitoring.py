@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -25,6 +25,8 @@ LONGEST_REMEDY: Final = 1000
 
 SIDECAR: Final = "k8s-sidecar"
 """What the image of Grafana's sidecar is called."""
+OTHER_SIDECARS: Final = ("datasource", "alert", "notifier", "plugin", "rule")
+"""Words in the names of those that look for something else than dashboards."""
 
 
 def selectors(facts: Facts) -> Iterator[Found]:
@@ -141,44 +143,80 @@ def matches(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
     return True
 
 
+class Sidecar(NamedTuple):
+    """What one of Grafana's sidecars looks for: a label, its value (empty: any), and namespaces (none: all)."""
+
+    label: str
+    value: str
+    namespaces: tuple[str, ...]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What of the chart makes it find dashboards, as options of helm."""
+        labels = _labelled("dashboards", {self.label: self.value or "1"})
+        return (labels, self.namespace_option) if self.namespaces else (labels,)
+
+    @property
+    def namespace_option(self) -> str:
+        """The namespace in which the chart must put the dashboards."""
+        return f"--set {shlex.quote(f'monitoring.dashboards.namespace={self.namespaces[0]}')}"
+
+    def knows(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether an object has the label."""
+        labels = table(metadata, "labels")
+        return self.label in labels and (not self.value or labels[self.label] == self.value)
+
+    def reaches(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether an object is in a namespace where it looks."""
+        return not self.namespaces or metadata.get("namespace") in self.namespaces
+
+
 def dashboards(facts: Facts) -> Iterator[Found]:
-    """Whether Grafana's sidecar, where there is one, looks for the label that the chart's dashboards have."""
+    """Whether Grafana's sidecar, where there is one, finds the chart's dashboards: by their label, in their namespace."""
     check = "grafana"
-    wanted = sorted({found for pod in facts.pods if (found := _sidecar(pod)) is not None})
-    if not wanted or facts.live is None:
+    sidecars = sorted({found for pod in facts.pods if (found := _sidecar(pod)) is not None})
+    if not sidecars or facts.live is None:
         return
+    first = sidecars[0]
     if facts.live.dashboards is None:
         yield unknown(check, "ConfigMaps of dashboards may not be read", "ask an admin for the right to list them")
-    elif not facts.live.dashboards:
-        key, value = wanted[0]
-        remedy = set_values("--set monitoring.dashboards.enabled=true", _labelled("dashboards", {key: value or "1"}))
+        return
+    if not facts.live.dashboards:
+        remedy = set_values("--set monitoring.dashboards.enabled=true", *first.options)
         yield warning(check, "Grafana's sidecar is there and the chart's dashboards are not installed", remedy)
+        return
+    made = [table(raw, "metadata") for raw in facts.live.dashboards]
+    known = [metadata for metadata in made if any(each.knows(metadata) for each in sidecars)]
+    lost = _names(metadata for metadata in made if metadata not in known)
+    away = _names(
+        metadata for metadata in known if not any(each.knows(metadata) and each.reaches(metadata) for each in sidecars)
+    )
+    if lost:
+        label = f"{first.label}{'=' + first.value if first.value else ''}"
+        said = f"Grafana's sidecar looks for the label {label}, which {several(lost)} lack"
+        yield warning(check, said, set_values(*first.options))
+    elif away:
+        said = f"Grafana's sidecar looks in {several(first.namespaces)} alone, where {several(away)} are not"
+        yield warning(check, said, set_values(first.namespace_option))
     else:
-        lost = [
-            one_line(str(table(raw, "metadata").get("name"))[:253])
-            for raw in facts.live.dashboards
-            if not any(_carries(table(table(raw, "metadata"), "labels"), key, value) for key, value in wanted)
-        ]
-        if lost:
-            key, value = wanted[0]
-            said = (
-                f"Grafana's sidecar looks for the label {key}{'=' + value if value else ''}, which {several(lost)} lack"
-            )
-            yield warning(check, said, set_values(_labelled("dashboards", {key: value or "1"})))
-        else:
-            yield fine(check, f"Grafana's sidecar finds {len(facts.live.dashboards)} dashboards by their label")
+        yield fine(check, f"Grafana's sidecar finds {len(made)} dashboards by their label")
 
 
-def _sidecar(pod: Raw) -> tuple[str, str] | None:
-    """Label and value that a pod's sidecar for dashboards looks for; one for data sources is another."""
+def _names(objects: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [one_line(str(metadata.get("name"))[:253]) for metadata in objects]
+
+
+def _sidecar(pod: Raw) -> Sidecar | None:
+    """What a pod's sidecar for dashboards looks for; those for data sources, alerts and others are none."""
     for container in tables(table(pod, "spec"), "containers"):
-        if SIDECAR not in str(container.get("image", "")) or "datasource" in str(container.get("name", "")):
+        name = str(container.get("name", ""))
+        if SIDECAR not in str(container.get("image", "")) or any(word in name for word in OTHER_SIDECARS):
             continue
         env = {str(each.get("name")): str(each.get("value", "")) for each in tables(container, "env")}
         if env.get("LABEL"):
-            return one_line(env["LABEL"][:253]), one_line(env.get("LABEL_VALUE", "")[:63])
+            own = str(table(pod, "metadata").get("namespace", ""))
+            words = [one_line(word.strip()[:63]) for word in (env.get("NAMESPACE") or own).split(",") if word.strip()]
+            everywhere = "ALL" in words
+            value = one_line(env.get("LABEL_VALUE", "")[:63])
+            return Sidecar(one_line(env["LABEL"][:253]), value, () if everywhere else tuple(words))
     return None
-
-
-def _carries(labels: Mapping[str, Any], key: str, value: str) -> bool:
-    return key in labels and (not value or labels[key] == value)
