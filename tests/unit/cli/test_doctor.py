@@ -374,7 +374,7 @@ def sidecar(*, container: str = "grafana-sc-dashboard", **env: str) -> Object:
 
 
 def boards(namespace: str = "gpujob-system", **labels: str) -> list[Object]:
-    """A dashboard of the chart, and a ConfigMap of it that is none."""
+    """A dashboard of the chart, and a ConfigMap of it without one."""
     metadata = {"name": "gpujob-fleet", "namespace": namespace, "labels": labels}
     return [
         {"metadata": metadata, "data": {"fleet.json": "{}"}},
