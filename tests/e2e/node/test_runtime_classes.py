@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from tests.e2e.api_server import PODS, RUNTIME_CLASSES, ApiServer, Refused
+from gpujob.lifecycle.failures.failure import Blame
+from gpujob.lifecycle.failures.start_failures import start_failure
+from gpujob.status.records.objects import PodState
+from gpujob.status.records.read_objects import read_pod_record
+from gpujob.status.records.refused_pods import unready_of
+from gpujob.values.vocabulary import Reason
+from tests.e2e.api_server import EVENTS, PODS, RUNTIME_CLASSES, ApiServer, Refused
 from tests.e2e.cluster import eventually
 from tests.e2e.node.test_who_may_open_devices import look
 from tests.e2e.node.training import Trainers
@@ -47,6 +54,68 @@ def test_a_pool_whose_class_is_missing_is_told_before_a_pod_is_refused(
     told = team.condition("nowhere", "Placed")["message"]
     assert "RuntimeClass nope of GPUPool all-nvidia does not exist; create it or remove spec.runtimeClassName" in told
     assert team.jobs() == []
+
+
+@pytest.fixture
+def odd_class(api: ApiServer) -> Iterator[str]:
+    """A RuntimeClass whose handler no node's containerd knows."""
+    body = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "odd"}, "handler": "oddity"}
+    api.create(RUNTIME_CLASSES, body)
+    yield "odd"
+    api.delete(RUNTIME_CLASSES, "odd")
+
+
+def test_a_pool_whose_class_has_a_handler_that_its_nodes_lack_holds_no_gpu(
+    operator: OperatorProcess, team: Trainers, pools: Callable[..., None], odd_class: str
+) -> None:
+    """The kubelet tells the handlers of its container runtime, so that no pod needs to wait for one."""
+    pools("nvidia", runtimeClassName=odd_class)
+    uid = team.run("nowhere", "python3", "-c", "pass", placement=NVIDIA)
+    team.until("nowhere", "Misconfigured")
+    placed = team.condition("nowhere", "Placed")
+    assert (placed["status"], placed["reason"]) == ("False", "RuntimeHandlerMissing")
+    assert "handler oddity, which RuntimeClass odd requires" in placed["message"]
+    assert "install it there" in placed["message"]
+    assert (team.jobs(uid), team.pods(uid)) == ([], [])
+
+
+def test_what_the_kubelet_says_of_a_handler_that_it_lacks_is_a_failure_to_start(team: Trainers, odd_class: str) -> None:
+    """Where a container runtime does not tell its handlers, the pod's events and its condition are all there is."""
+    eventually(
+        lambda: team.api.create(
+            PODS.format(team.namespace),
+            look(team.namespace, "odd", "nvidia-0", runtimeClassName=odd_class, **restricted()),
+        ),
+        5,
+    )
+    selector = "?fieldSelector=type=Warning,regarding.kind=Pod,regarding.name=odd"
+
+    def words() -> str:
+        return unready_of(team.api.items(EVENTS.format(team.namespace) + selector))
+
+    told = str(eventually(words, 60, what="the kubelet's words"))
+    assert "oddity" in told
+    held = eventually(lambda: unready_pod(team), 30, what="a pod that cannot start containers")
+    failure = start_failure([held], 300.0, told)
+    assert failure is not None
+    assert (failure.reason, failure.blame) == (Reason.CONTAINER_NOT_STARTED, Blame.INFRASTRUCTURE)
+    assert told.removesuffix(".") in failure.message
+    assert "RuntimeClass handler" in failure.message
+
+
+def restricted() -> dict[str, Any]:
+    """What a namespace that enforces "restricted" asks of a pod."""
+    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return {
+        "container": {"securityContext": security},
+        "security": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    }
+
+
+def unready_pod(team: Trainers) -> PodState | None:
+    """The pod as the operator reads it, once its condition says that it cannot start containers."""
+    state = read_pod_record(team.api.get(PODS.format(team.namespace), "odd")).state
+    return state if state is not None and state.unready else None
 
 
 def test_kubernetes_itself_refuses_a_pod_whose_class_is_missing(team: Trainers) -> None:
