@@ -1,6 +1,6 @@
 """States that need a person; each alert has a page in docs/runbooks and a test in which it fires and one in which it does not.
 
-There is no alert for a budget, for GPUJobs have none.
+There is no alert for a budget: a job that reached its own is Suspended and holds nothing.
 """
 
 from __future__ import annotations

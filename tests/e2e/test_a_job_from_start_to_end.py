@@ -121,3 +121,11 @@ def test_kubectl_waits_for_a_job_and_shows_it_in_columns(operator: OperatorProce
     assert wide[1].split()[-2:] == ["Succeeded", team.status("gang")["placement"]["pricePerHour"]]
     described = team.api.kubectl("describe", "gpujob", "gang", f"-n{team.namespace}")
     assert "all 2 pods ended well" in described.stdout
+
+    # A failure is no end of that wait, and one of this.
+    team.submit("fails", runs_for="1s", exit_code=3)
+    end = ("wait", "--for=jsonpath={.status.completionTime}", f"-n{team.namespace}", "--timeout=60s")
+    for name in ("fails", "gang"):
+        waited = team.api.kubectl(*end, f"gpujob/{name}")
+        assert (waited.returncode, waited.stdout) == (0, f"gpujob.gpujob.dev/{name} condition met\n")
+    assert team.state("fails") == "Failed"

@@ -1,4 +1,4 @@
-"""`python -m tests.e2e.node.impatient_operator`: the operator of most end-to-end tests, which gives a container half a minute to start."""
+"""`python -m tests.e2e.node.impatient_operator`: the operator of most end-to-end tests; a container has half a minute to start."""
 
 from __future__ import annotations
 
