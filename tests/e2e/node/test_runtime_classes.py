@@ -12,7 +12,7 @@ from gpujob.lifecycle.failures.start_failures import start_failure
 from gpujob.status.records.objects import PodState
 from gpujob.status.records.read_objects import read_pod_record
 from gpujob.status.records.refused_pods import unready_of
-from gpujob.values.vocabulary import Reason
+from gpujob.values.vocabulary import Label, Reason
 from tests.e2e.api_server import EVENTS, PODS, RUNTIME_CLASSES, ApiServer, Refused
 from tests.e2e.cluster import eventually
 from tests.e2e.node.test_who_may_open_devices import look
@@ -114,7 +114,9 @@ def restricted() -> dict[str, Any]:
 
 def unready_pod(team: Trainers) -> PodState | None:
     """The pod as the operator reads it, once its condition says that it cannot start containers."""
-    state = read_pod_record(team.api.get(PODS.format(team.namespace), "odd")).state
+    pod = team.api.get(PODS.format(team.namespace), "odd")
+    pod["metadata"]["labels"] = {Label.JOB_UID: "of-a-job"}
+    state = read_pod_record(pod).state
     return state if state is not None and state.unready else None
 
 
