@@ -1,299 +1,56 @@
 """CPU of the operator for each job until it runs, without a control plane: `python -m bench.operator_cpu [JOBS] [OTHER_TREE]`.
 
-The operator runs as it is installed, over TLS, against a stub that answers as an API server, with managed fields, a Job controller,
-a scheduler and kubelets: each job is seen as often as on a real one. Jobs come at RATE a second. With another checkout the two run
-at the same time, each with its own stub, and the ratio of their times is what counts. `--profile FILE` writes a cProfile of the
-operator.
+The operator runs as it is installed against the stub of `bench.api_stub`. With another checkout the two run at the same time, each
+with its own stub, and the ratio of their times is what counts. `--profile FILE` writes a cProfile of the operator. `--waiting`:
+JOBS are of 40 demands that wait, and the memory of the process and its CPU at rest are measured.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import itertools
-import json
 import os
-import ssl
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-import urllib.request
-from collections import Counter, defaultdict
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-from aiohttp import web
+from bench.api_stub import ROOT, certificate, operator_on_stub
 
-from tests.e2e.cluster.nodes import pretended_nodes
-from tests.simulation.api_server import merged, owned, parts
-from tests.unit.api.test_served_crds import document
-
-Object = dict[str, Any]
-ROOT: Final = Path(__file__).resolve().parents[1]
-FLEET: Final = {"h100": 70, "mi300x": 70, "l4": 60}
-RATE: Final = 25.0
-"""Jobs a second, about what a control plane on two cores binds."""
-STEP: Final = 0.05
-"""Seconds between two changes of a child or of its pod."""
-SETTLED: Final = 3.0
-"""Seconds after the last job runs that count too."""
 TURNS: Final = 4
-KINDS: Final = {"gpujobs": "GPUJob", "gpupools": "GPUPool", "jobs": "Job", "pods": "Pod", "nodes": "Node"}
-GPU: Final = ("nvidia.com/gpu", "amd.com/gpu")
+REST: Final = 20.0
+"""Seconds over which a process at rest is looked at."""
+
+Figures = dict[str, float]
 
 
-def fields_of(value: Any) -> Object:
-    """The managed fields of a value, as the API server names them."""
-    found: Object = {}
-    if isinstance(value, dict):
-        found = {f"f:{key}": fields_of(each) for key, each in value.items() if key != "managedFields"}
-    elif isinstance(value, list) and all(isinstance(each, dict) and "name" in each for each in value):
-        found = {f'k:{{"name":"{each["name"]}"}}': {".": {}, **fields_of(each)} for each in value}
-    return found
+def until_running(tree: Path, jobs: int, folder: Path, name: str, profile: str = "") -> Figures:
+    """CPU milliseconds of the operator of one checkout for each job, and its writes."""
+    with operator_on_stub(tree, folder, name, profile) as (pid, ask):
+        ask("/run?jobs=10")
+        before = cpu_seconds(pid)
+        found: dict[str, Any] = ask(f"/run?jobs={jobs}")
+        return {"ms a job": 1000 * (cpu_seconds(pid) - before) / jobs, **found["writes"]}
 
 
-class Stub:
-    """Objects by kind and key, and their watches; what happens to a child by itself is in `follow`."""
-
-    def __init__(self) -> None:
-        self.objects: defaultdict[str, dict[tuple[str, str], Object]] = defaultdict(dict)
-        self.watches: defaultdict[str, list[asyncio.Queue[bytes]]] = defaultdict(list)
-        self.version, self.requests, self.running = 100, Counter[str](), set[str]()
-        self._numbers, self._tasks = itertools.count(1), set[asyncio.Task[None]]()
-        for node in pretended_nodes(FLEET):
-            node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-            self.create("nodes", "", node)
-
-    def put(self, plural: str, event: str, obj: Object) -> Object:
-        """Stores an object and reports it to its watches."""
-        self.version += 1
-        metadata = obj["metadata"]
-        metadata["resourceVersion"] = str(self.version)
-        self.objects[plural][metadata.get("namespace", ""), metadata["name"]] = obj
-        line = orjson.dumps({"type": event, "object": obj}) + b"\n"
-        for watch in self.watches[plural]:
-            watch.put_nowait(line)
-        return obj
-
-    def create(self, plural: str, namespace: str, body: Object) -> Object:
-        """Creates an object with what the API server adds."""
-        obj = owned(body)
-        number = next(self._numbers)
-        fields = {
-            "manager": "gpujob-operator",
-            "operation": "Update",
-            "fieldsType": "FieldsV1",
-            "fieldsV1": fields_of(body),
+def while_waiting(tree: Path, jobs: int, folder: Path, name: str, _: str = "") -> Figures:
+    """CPU and memory of the operator of one checkout until all jobs have their status, and at rest."""
+    with operator_on_stub(tree, folder, name) as (pid, ask):
+        ask("/run?jobs=1")
+        empty, before = memory(pid), cpu_seconds(pid)
+        ask(f"/wait?jobs={jobs}")
+        told = 1000 * (cpu_seconds(pid) - before) / jobs
+        time.sleep(REST)
+        at_rest = cpu_seconds(pid)
+        time.sleep(REST)
+        rest = 1000 * (cpu_seconds(pid) - at_rest) / REST
+        return {
+            "ms a job": told,
+            "MiB without jobs": empty,
+            "MiB": memory(pid),
+            "most MiB": memory(pid, "VmHWM"),
+            "millicores": rest,
         }
-        obj["metadata"] |= {
-            "uid": f"00000000-0000-0000-0000-{number:012}", "creationTimestamp": stamp(), "generation": 1,
-            "managedFields": [{**fields, "time": stamp()}], **({"namespace": namespace} if namespace else {}),
-        }  # fmt: skip
-        obj = self.put(plural, "ADDED", obj)
-        if plural == "jobs":
-            task = asyncio.create_task(self.follow(obj))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return obj
-
-    def change(self, plural: str, key: tuple[str, str], **changes: Any) -> None:
-        """Merges changes into an object."""
-        obj = merged(self.objects[plural][key], changes)
-        obj["metadata"] = dict(obj["metadata"])
-        self.put(plural, "MODIFIED", obj)
-
-    async def follow(self, job: Object) -> None:
-        """What the Job controller, the scheduler and a kubelet do with a child Job and its pod."""
-        metadata, template = job["metadata"], job["spec"]["template"]
-        key = metadata["namespace"], metadata["name"]
-        await asyncio.sleep(STEP)
-        pod = {
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "name": f"{metadata['name']}-0-abcde", "labels": dict(template["metadata"]["labels"]),
-                "annotations": {"batch.kubernetes.io/job-completion-index": "0"},
-                "finalizers": ["batch.kubernetes.io/job-tracking"],
-                "ownerReferences": [
-                    {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"], "controller": True}
-                ],
-            },
-            "spec": dict(template["spec"]), "status": {"phase": "Pending", "qosClass": "Burstable"},
-        }  # fmt: skip
-        name = self.create("pods", metadata["namespace"], pod)["metadata"]["name"]
-        at = metadata["namespace"], name
-        began, active = (
-            {"startTime": stamp(), "uncountedTerminatedPods": {}},
-            {"active": 1, "ready": 0, "terminating": 0},
-        )
-        self.change("jobs", key, status=began | active)
-        await asyncio.sleep(STEP)
-        affinity = template["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-        node = affinity["nodeSelectorTerms"][0]["matchFields"][0]["values"][0]
-        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp()}
-        self.change("pods", at, spec={"nodeName": node}, status={"conditions": [scheduled]})
-        await asyncio.sleep(STEP)
-        good = [{"type": each, "status": "True", "lastTransitionTime": stamp()} for each in ("Initialized", "Ready")]
-        states = [
-            {"name": each["name"], "image": each["image"], "ready": True, "restartCount": 0, "started": True,
-             "state": {"running": {"startedAt": stamp()}}}
-            for each in template["spec"]["containers"]
-        ]  # fmt: skip
-        status = {"phase": "Running", "podIP": "10.1.2.3", "hostIP": "10.1.2.4", "startTime": stamp()}
-        self.change("pods", at, status={**status, "conditions": [scheduled, *good], "containerStatuses": states})
-        await asyncio.sleep(STEP)
-        self.change("jobs", key, status={"ready": 1})
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Any request of the operator."""
-        path = request.path
-        if path == "/bench":
-            return await self.bench(int(request.query["jobs"]))
-        if path.startswith("/openapi"):
-            return web.json_response(document())
-        if path in ("/api", "/apis"):
-            return web.json_response({"kind": "APIGroupList", "versions": ["v1"], "groups": []})
-        if request.query.get("watch"):
-            return await self.watch(request)
-        if request.method == "GET":
-            return self.read(path)
-        body = orjson.loads(await request.read())
-        self.requests[f"{request.method} {parts(path + '/x')[0]}"] += 1
-        if request.method == "POST":
-            plural, (namespace, _), _ = parts(path + "/x")
-            return reply(self.create(plural, namespace, body), 201)
-        plural, key, part = parts(path)
-        if key not in self.objects[plural]:
-            return reply(self.create(plural, key[0], merged(body, {"metadata": {"name": key[1]}})), 201)
-        obj = merged(self.objects[plural][key], {part: body[part]} if part else body)
-        obj["metadata"] = dict(obj["metadata"])
-        if plural == "gpujobs" and obj["status"].get("state") == "Running":
-            self.running.add(key[1])
-        return reply(self.put(plural, "MODIFIED", obj))
-
-    def read(self, path: str) -> web.Response:
-        """A list, or an object."""
-        rest = path.strip("/").split("/")
-        rest = rest[2:] if rest[0] == "api" else rest[3:]
-        if not rest:
-            return reply({"kind": "Status", "code": 404, "reason": "NotFound"}, 404)
-        if len(rest) % 2 == 0:
-            plural, key, _ = parts(path)
-            found = self.objects[plural].get(key)
-            return reply(found) if found else reply({"kind": "Status", "code": 404, "reason": "NotFound"}, 404)
-        plural = rest[-1]
-        items = list(self.objects[plural].values())
-        kind = f"{KINDS.get(plural, plural.title())}List"
-        return reply(
-            {
-                "kind": kind,
-                "apiVersion": "v1",
-                "metadata": {"resourceVersion": str(self.version)},
-                "items": items,
-                "resources": [],
-            }
-        )
-
-    async def watch(self, request: web.Request) -> web.StreamResponse:
-        """The events of a kind from now on."""
-        response = web.StreamResponse()
-        await response.prepare(request)
-        queue = asyncio.Queue[bytes]()
-        self.watches[request.path.rsplit("/", 1)[-1]].append(queue)
-        while True:
-            await response.write(await queue.get())
-
-    async def bench(self, jobs: int) -> web.Response:
-        """Submits jobs and waits until all run; the seconds that took, and what was written for each."""
-        before, began = Counter(self.requests), time.monotonic()
-        self.running.clear()
-        for number in range(jobs):
-            spec = {"command": ["python", "-c", "pass"], "preflight": "Disabled"}
-            name = {"name": f"job-{next(self._numbers)}"}
-            self.create(
-                "gpujobs",
-                "team",
-                {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": name, "spec": spec},
-            )
-            await asyncio.sleep(max(0.0, began + (number + 1) / RATE - time.monotonic()))
-        while len(self.running) < jobs:
-            await asyncio.sleep(0.05)
-        taken = time.monotonic() - began
-        await asyncio.sleep(SETTLED)
-        made = {what: count / jobs for what, count in (self.requests - before).items()}
-        return web.json_response({"seconds": taken, "writes": made})
-
-
-def stamp() -> str:
-    """The time as objects say it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def reply(obj: Object, status: int = 200) -> web.Response:
-    """An answer with a JSON object."""
-    return web.Response(body=orjson.dumps(obj), status=status, content_type="application/json")
-
-
-async def serve(folder: Path) -> None:
-    """Runs the stub; prints its port."""
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(folder / "ca.crt", folder / "server.key")
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", Stub().answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
-    await site.start()
-    print(runner.addresses[0][1], flush=True)
-    await asyncio.Event().wait()
-
-
-def measure(tree: Path, jobs: int, folder: Path, name: str, profile: str = "") -> Object:
-    """CPU milliseconds of the operator of one checkout for each job."""
-    trusted = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    here = os.environ | {"PYTHONPATH": f"{ROOT / 'operator'}{os.pathsep}{ROOT}"}
-    command = [sys.executable, "-m", "bench.operator_cpu", "--serve", str(folder)]
-    with subprocess.Popen(command, env=here, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        port = int(server.stdout.readline())
-        config = folder / f"{name}.kubeconfig"
-        config.write_text(json.dumps(kubeconfig(port, folder)))
-        environment = os.environ | {
-            "KUBECONFIG": str(config), "GPUJOB_METRICS_PORT": "0", "GPUJOB_HEALTH_PORT": "0", "GPUJOB_POD_NAME": "bench",
-            "GPUJOB_SCRAPE_SECONDS": "60", "GPUJOB_LOG_FORMAT": "json", "PYTHONPATH": f"{tree / 'operator'}{os.pathsep}{tree}",
-        }  # fmt: skip
-        profiler = ["-m", "cProfile", "-o", profile] if profile else []
-        log = (folder / f"{name}.log").open("w")
-        command = [sys.executable, *profiler, "-m", "gpujob.cluster"]
-        with subprocess.Popen(command, env=environment, cwd=tree, stderr=log) as operator:
-            try:
-                call: Callable[[int], Object] = lambda count: json.load(  # noqa: E731
-                    urllib.request.urlopen(f"https://127.0.0.1:{port}/bench?jobs={count}", context=trusted, timeout=500)
-                )
-                call(10)
-                before = cpu_seconds(operator.pid)
-                found = call(jobs)
-                found["operator"] = 1000 * (cpu_seconds(operator.pid) - before) / jobs
-            finally:
-                operator.terminate()
-                operator.wait(30)
-                server.terminate()
-    return found
-
-
-def kubeconfig(port: int, folder: Path) -> Object:
-    """How the operator reaches the stub."""
-    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(folder / "ca.crt")}
-    return {
-        "apiVersion": "v1", "kind": "Config", "current-context": "bench",
-        "clusters": [{"name": "bench", "cluster": cluster}], "users": [{"name": "bench", "user": {"token": "bench"}}],
-        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
-    }  # fmt: skip
 
 
 def cpu_seconds(pid: int) -> float:
@@ -302,42 +59,39 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def memory(pid: int, which: str = "VmRSS") -> float:
+    """MiB of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{which}:"))
+
+
 def main() -> None:
     """Prints a line for each checkout."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("jobs", type=int, nargs="?", default=300)
     parser.add_argument("other", type=Path, nargs="?")
-    parser.add_argument("--serve", type=Path)
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--waiting", action="store_true")
     parser.add_argument("--profile", default="")
     options = parser.parse_args()
-    if options.serve:
-        asyncio.run(serve(options.serve))
-        return
     trees = {"now": ROOT} | ({"before": options.other.absolute()} if options.other else {})
-    with tempfile.TemporaryDirectory() as made:
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=api", "-days", "2",
-             "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "server.key", "-out", "ca.crt"],
-            cwd=made, check=True, capture_output=True,
-        )  # fmt: skip
-        taken: dict[str, list[Object]] = {name: [] for name in trees}
-        taken: dict[str, list[Object]] = {name: [] for name in trees}
-        for _ in range(1 if options.profile else TURNS):
+    measure = while_waiting if options.waiting else until_running
+    taken: dict[str, list[Figures]] = {name: [] for name in trees}
+    with certificate() as folder:
+        for _ in range(1 if options.profile else options.turns):
             # At the same time: what else runs on the machine makes both figures larger.
             with ThreadPoolExecutor() as pool:
                 turns = {
-                    name: pool.submit(measure, tree, options.jobs, Path(made), name, options.profile)
+                    name: pool.submit(measure, tree, options.jobs, folder, name, options.profile)
                     for name, tree in trees.items()
                 }
             for name, turn in turns.items():
                 taken[name].append(turn.result())
-    for name, each in taken.items():
-        writes = ", ".join(f"{what} {count:.2f}" for what, count in sorted(each[0]["writes"].items()))
-        shown = ", ".join(f"{one['operator']:.2f}" for one in each)
-        print(f"{name}: {min(one['operator'] for one in each):.2f} ms a job ({shown}); writes a job: {writes}")
+    for name, found in taken.items():
+        print(f"{name}: " + "; ".join(f"{what} {', '.join(f'{one[what]:.2f}' for one in found)}" for what in found[0]))
     if options.other:
         ratios = [
-            now["operator"] / before["operator"] for now, before in zip(taken["now"], taken["before"], strict=True)
+            now["ms a job"] / before["ms a job"] for now, before in zip(taken["now"], taken["before"], strict=True)
         ]
         print(f"now / before: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
 
