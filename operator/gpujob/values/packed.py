@@ -34,6 +34,11 @@ class Packed(Mapping[str, Any]):
         except orjson.JSONEncodeError:
             self._kept, self._text = dict(members), NOTHING
 
+    @property
+    def text(self) -> bytes | None:
+        """The JSON of all members; None for members that JSON has no text for."""
+        return self._text if self._text != NOTHING or ABSENT in self._kept.values() else None
+
     def __getitem__(self, key: str) -> Any:
         value = self._kept[key] if key in self._kept else self._whole()[key]
         if value is ABSENT:

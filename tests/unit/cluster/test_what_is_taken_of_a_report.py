@@ -299,7 +299,7 @@ def test_the_pod_of_a_running_job_without_a_reporter_is_searched_each_five_secon
 ) -> None:
     """Each search costs as much as all that is done for a job that is not due."""
     reading, searches = Reading(monkeypatch), list[float]()
-    reading.work.index.jobs["u"] = reading.job
+    reading.work.index.running["u"] = reading.job
     monkeypatch.setattr(reading.scraper, "_first_pod", lambda uid: searches.append(reading.seconds))
     for second in range(12):
         reading.seconds = float(second)
@@ -309,7 +309,7 @@ def test_the_pod_of_a_running_job_without_a_reporter_is_searched_each_five_secon
 
 def test_a_pod_that_comes_later_is_found_and_read_within_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, due = Reading(monkeypatch), list[float]()
-    reading.work.index.jobs["u"] = reading.job
+    reading.work.index.running["u"] = reading.job
     find = reading.scraper._first_pod
     monkeypatch.setattr(reading.scraper, "_first_pod", lambda uid: find(uid) if reading.seconds >= 3 else None)
     for second in range(40):

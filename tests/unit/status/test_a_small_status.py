@@ -73,7 +73,7 @@ def test_a_placed_job_has_a_status_of_a_kilobyte(found: Decision, preflight: str
     held, its = job(name, {"preflight": preflight}), child(f"{name[:52]}-0a1b2c3d-1", preflight == "Required")
     status = placed(found, held, its, just_placed(its))
     assert size(status) <= MOST, status
-    begun = placed(None, job(name, held.spec, **status), its, running("gpu-worker-0001.region-1.example.com"))
+    begun = placed(None, job(name, dict(held.spec), **status), its, running("gpu-worker-0001.region-1.example.com"))
     assert size(begun) <= MOST + RUNNING, begun
 
 

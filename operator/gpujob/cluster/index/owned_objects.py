@@ -18,6 +18,7 @@ from gpujob.fleet.labels.faults import Fault, faults_of
 from gpujob.lifecycle.children import current_child
 from gpujob.status.attempts.ownership import is_child, is_stray
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
+from gpujob.values.vocabulary import State
 
 MOST: Final = 4096
 """Pods that are kept: those of the largest gang, four times."""
@@ -98,6 +99,8 @@ class OwnedObjects:
     def __init__(self, cache: ObjectCache) -> None:
         self.cache = cache
         self.jobs: dict[str, JobRecord] = {}
+        self.running: dict[str, JobRecord] = {}
+        """Those of them whose status says Running."""
         self.set_aside: Counter[str] = Counter()
         """Objects on which a function of this index failed, by kind; the others are indexed without them."""
         self._uids: dict[Key, str] = {}
@@ -131,11 +134,16 @@ class OwnedObjects:
         before = self._uids.pop(key, "")
         if before and (job is None or job.uid != before):
             self.jobs.pop(before, None)
+            self.running.pop(before, None)
             touched.add(before)
             self._unreserved |= self._children.of(before).keys()
         if job is not None:
             self._unreserved |= self._children.of(job.uid).keys()
             self.jobs[job.uid] = job
+            if job.status.get("state") == State.RUNNING:
+                self.running[job.uid] = job
+            else:
+                self.running.pop(job.uid, None)
             self._uids[key] = job.uid
             touched.add(job.uid)
 

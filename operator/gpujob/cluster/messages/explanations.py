@@ -190,7 +190,6 @@ class Explanations:
         memory.explained_version, memory.explained_status = job.version, digest_of(status)
         memory.words_took = memory.explained_at - began
         memory.explained_words = b"" if placing.job.plan_only else self._words_of(placing)[0]
-        self._work.put_manifest_aside(job.uid)
         self._explained_in[job.namespace] = memory.explained_at
 
     def count(self, decision: Decision) -> None:

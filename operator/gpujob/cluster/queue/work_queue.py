@@ -38,6 +38,7 @@ from gpujob.placement.request.from_manifest import demand_of
 from gpujob.status.job.telemetry import Telemetry
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.errors import BadInput
+from gpujob.values.packed import Packed
 from gpujob.values.vocabulary import API_VERSION
 
 
@@ -81,12 +82,11 @@ NOTHING_SEEN = Sightings()
 
 @dataclass(slots=True)
 class ParsedSpec:
-    """A job's parsed manifest, kept for its generation."""
+    """What a job asks for, kept for its generation."""
 
     generation: int
-    job: GPUJob | None
-    """None if it cannot be read, and while the job waits: it takes 2 KiB, and its demand alone is asked then."""
     demand: Demand | None
+    """None if the spec cannot be read."""
     problem: str = ""
 
 
@@ -192,20 +192,17 @@ class ControllerState:
         """The parsed spec of a job, once for each of its generations."""
         held = self.parsed_specs.get(job.uid)
         if held is None or held.generation != job.generation:
-            held = self.parsed_specs[job.uid] = _read_spec(job)
+            _, demand, problem = _read_spec(job)
+            held = self.parsed_specs[job.uid] = ParsedSpec(job.generation, demand, problem)
         return held
 
     def manifest(self, job: JobRecord) -> GPUJob | None:
-        """The manifest of a job, read again if it was put aside; None if it cannot be read."""
-        held = self.parsed_spec(job)
-        if held.job is None and not held.problem:
-            held.job = _read_spec(job).job
-        return held.job
-
-    def put_manifest_aside(self, uid: str) -> None:
-        """Drops the manifest of a job that waits; its demand stays."""
-        if (held := self.parsed_specs.get(uid)) is not None:
-            held.job = None
+        """The manifest of a job, read again; None if it cannot be read. No job holds its own: it takes 2 KiB."""
+        read, _, _ = _read_spec(job)
+        if read is None:
+            return None
+        metadata = ObjectMeta.model_construct(name=job.name, namespace=job.namespace, uid=job.uid)
+        return read.model_copy(update={"metadata": metadata})
 
     def remember(self, uid: str) -> JobState:
         """The state of a job."""
@@ -294,17 +291,19 @@ LONGEST_ALIKE: Final = 4096
 """Bytes of such a spec."""
 
 
-def _read_spec(job: JobRecord) -> ParsedSpec:
-    spec = dict(job.spec)
+def _read_spec(job: JobRecord) -> tuple[GPUJob | None, Demand | None, str]:
+    """The spec of a job as a manifest without a name, and its demand; or why it cannot be read. What gets a place soon is kept."""
+    text = _text_of(job.spec)
+    return _read_alike(text) if text and len(text) <= LONGEST_ALIKE else _read(dict(job.spec))
+
+
+def _text_of(spec: Mapping[str, Any]) -> bytes | None:
+    if isinstance(spec, Packed):
+        return spec.text
     try:
-        text = orjson.dumps(spec)
+        return orjson.dumps(spec)
     except orjson.JSONEncodeError:
-        text = b""
-    read, demand, problem = _read_alike(text) if 0 < len(text) <= LONGEST_ALIKE else _read(spec)
-    if read is None:
-        return ParsedSpec(job.generation, None, None, problem)
-    metadata = ObjectMeta.model_construct(name=job.name, namespace=job.namespace, uid=job.uid)
-    return ParsedSpec(job.generation, read.model_copy(update={"metadata": metadata}), demand)
+        return None
 
 
 @lru_cache(ALIKE)
@@ -313,7 +312,6 @@ def _read_alike(text: bytes) -> tuple[GPUJob | None, Demand | None, str]:
 
 
 def _read(spec: Mapping[str, Any]) -> tuple[GPUJob | None, Demand | None, str]:
-    """A job with this spec and without a name, and its demand; or why it cannot be read."""
     try:
         parsed = read_gpujob({"apiVersion": API_VERSION, "kind": "GPUJob", "spec": spec})
         return parsed, demand_of(parsed), ""

@@ -35,7 +35,7 @@ from gpujob.status.job.telemetry import Telemetry
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.values.names import label_value
 from gpujob.values.untrusted import is_true
-from gpujob.values.vocabulary import ConditionType, Reason, State
+from gpujob.values.vocabulary import ConditionType, Reason
 
 log = structlog.get_logger(__name__)
 
@@ -103,16 +103,12 @@ class Scraper:
 
     def _due(self) -> list[tuple[JobRecord, PodState]]:
         """The running jobs to read now, with the pod of their first process."""
-        now, due, running = self._work.clock(), [], set()
-        for uid, job in self._work.index.jobs.items():
-            if job.status.get("state") != State.RUNNING:
-                continue
+        now, due, running = self._work.clock(), [], self._work.index.running
+        for uid, job in running.items():
             memory = self._memory.get(uid)
-            # Each second this goes over all jobs, and to find a job's pod costs more than all the rest.
+            # Each second this goes over all of them, and to find a job's pod costs more than all the rest.
             if memory is not None and memory.next_at > now:
-                running.add(uid)
                 continue
-            running.add(uid)
             if (pod := self._first_pod(uid)) is None:
                 self._memory[uid] = _Memory(next_at=now + WITHOUT_POD)
                 continue
@@ -125,7 +121,7 @@ class Scraper:
                     min(self._every, TRIAL_EVERY) if probe_runs.is_trial(job.status) else self._every
                 )
                 due.append((job, pod))
-        for uid in self._memory.keys() - running:
+        for uid in self._memory.keys() - running.keys():
             del self._memory[uid]
         return due
 

@@ -73,6 +73,9 @@ READ_AFTER_THE_END: Final = ("state", "jobName", "startTime", "completionTime")
 READ_WHILE_IT_WAITS: Final = (*READ_AFTER_THE_END, "observedGeneration", "attempt")
 """The same of a job that waits."""
 
+READ_OF_ITS_SPEC: Final = ("suspend", "activeDeadlineSeconds", "profile", "preflight")
+"""What is read of the spec of every job that waits."""
+
 
 def read_job(raw: Mapping[str, Any]) -> JobRecord:
     """The record of a GPUJob object."""
@@ -80,9 +83,9 @@ def read_job(raw: Mapping[str, Any]) -> JobRecord:
     if status.get("state") in (State.SUCCEEDED, State.FAILED):
         # It stays until someone deletes it.
         spec, status = Packed(spec), Packed(status, READ_AFTER_THE_END)
-    elif status.get("state") in (State.QUEUED, State.MISCONFIGURED, State.IMPOSSIBLE):
-        # Its sentences are long, and read when something changes.
-        status = Packed(status, READ_WHILE_IT_WAITS)
+    elif status.get("state") in (None, State.QUEUED, State.MISCONFIGURED, State.IMPOSSIBLE):
+        # Its sentences are long, and read when something changes; its spec is, when it gets a place.
+        spec, status = Packed(spec, READ_OF_ITS_SPEC), Packed(status, READ_WHILE_IT_WAITS)
     return JobRecord(
         namespace=intern(str(metadata.get("namespace", ""))),
         name=str(metadata.get("name", "")),
