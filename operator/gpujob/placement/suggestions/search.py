@@ -23,31 +23,10 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix, lacks_nodes
 from gpujob.placement.scoring.equal_pools import one_of_each_kind
 from gpujob.placement.scoring.waiting import only_waits_for_others, state_now, waits_for_others
-from gpujob.placement.suggestions.constraints import (
-    PRICE_LIMIT,
-    as_root,
-    catalog_images,
-    fewer_features,
-    higher_price,
-    more_capacity_types,
-    more_devices,
-    more_vendors,
-    other_accelerators,
-    other_pools,
-    other_precision,
-    other_versions,
-)
-from gpujob.placement.suggestions.model_memory import fewer_for_model, lighter_model, more_nodes
-from gpujob.placement.suggestions.namespace_limits import other_priority, within_limits, within_quota
+from gpujob.placement.suggestions.constraints import PRICE_LIMIT, higher_price, other_versions
 from gpujob.placement.suggestions.proposal import Proposal, Repair, risks_of, said
-from gpujob.placement.suggestions.requests import (
-    less_memory,
-    one_node,
-    smaller_disk,
-    smaller_gang,
-    smaller_pods,
-    whole_nodes,
-)
+from gpujob.placement.suggestions.repairs import REPAIRS
+from gpujob.placement.suggestions.requests import smaller_disk
 from gpujob.placement.suggestions.spelling import meant_words
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Reason, Verdict
@@ -66,38 +45,11 @@ TRIED: Final = 96
 PROPOSED: Final = 1500
 """The most changes that are considered for each further field, pool by pool, the best ones first; the job itself sets no bound."""
 
-PURSUED: Final = 12
-"""The nearest changes that do not help alone, to which a further change is added."""
+PURSUED: Final = 24
+"""The nearest changes that do not help alone, to which a further change is added; half of them whatever their fields."""
 
-REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
-    Reason.MEM_TOO_SMALL: (less_memory, more_nodes, lighter_model),
-    Reason.VENDOR_EXCLUDED: (more_vendors,),
-    Reason.ACCELERATOR_EXCLUDED: (other_accelerators,),
-    Reason.POOL_EXCLUDED: (other_pools,),
-    Reason.DEVICE_EXCLUDED: (more_devices,),
-    Reason.SHARED_DEVICE: (more_devices,),
-    Reason.CAPACITY_TYPE_EXCLUDED: (more_capacity_types,),
-    Reason.PRICE_CAP: (higher_price, fewer_for_model),
-    Reason.PRICE_UNKNOWN: (higher_price,),
-    Reason.POOL_TOO_SMALL: (smaller_gang, fewer_for_model),
-    Reason.MAY_GROW: (smaller_gang, fewer_for_model),
-    Reason.ACCESS_MODE: (one_node, fewer_for_model),
-    Reason.WHOLE_NODES_ONLY: (whole_nodes,),
-    Reason.TAINT_NOT_TOLERATED: (smaller_gang, fewer_for_model),
-    Reason.ZONE_CONFLICT: (smaller_gang, fewer_for_model),
-    Reason.IMAGE_VOLUME_UNSUPPORTED: (smaller_gang, fewer_for_model),
-    Reason.NODE_TOO_SMALL: (smaller_pods, smaller_gang, fewer_for_model),
-    Reason.DISK_TOO_SMALL: (smaller_disk, smaller_gang),
-    Reason.QUOTA_EXCEEDED: (within_quota, fewer_for_model, other_priority),
-    Reason.LIMIT_RANGE: (within_limits, fewer_for_model),
-    Reason.PRECISION_UNSUPPORTED: (fewer_features, other_precision),
-    Reason.FRAMEWORK_UNSUPPORTED: (fewer_features, other_versions, catalog_images),
-    Reason.ARCH_UNSUPPORTED: (catalog_images,),
-    Reason.DRIVER_TOO_OLD: (catalog_images,),
-    Reason.CPU_ARCH_MISMATCH: (catalog_images,),
-    Reason.IMAGE_NEEDS_ROOT: (as_root, catalog_images),
-}
-"""The changes of the job that answer a reason; a reason without an entry lies in the cluster."""
+ALIKE: Final = 3
+"""Of these the most that change the same fields, because many pools are equal."""
 
 
 def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
@@ -135,6 +87,8 @@ class _Step:
     changes: tuple[Change, ...]
     demand: Demand
     pool: str
+    answers: bool = True
+    """Whether the last change answers the first reason of the pool, as one of any changes that help must."""
 
     @property
     def order(self) -> tuple[object, ...]:
@@ -181,15 +135,19 @@ def _none(demand: Demand, pools: Iterable[Pool], fleet: Fleet) -> str:
 
 
 def _pursued(steps: Iterable[_Step]) -> list[_Step]:
-    """The nearest steps; at most a quarter of them change the same fields, because many pools are equal."""
+    """The nearest steps, first those of which few change the same fields, then the nearest of each further set of fields, then the
+    others: neither many pools nor many ways to answer one reason displace a kind of change. Several reasons of a pool are answered in
+    one order only.
+    """
     alike: Counter[tuple[str, ...]] = Counter()
-    found = []
+    near, first, others = list[_Step](), list[_Step](), list[_Step]()
     for step in steps:
-        fields = tuple(sorted(change.field for change in step.changes))
-        alike[fields] += 1
-        if alike[fields] <= PURSUED // 4:
-            found.append(step)
-    return found[:PURSUED]
+        if step.answers:
+            fields = tuple(_fields(step))
+            alike[fields] += 1
+            few = len(near) < PURSUED // 2 and alike[fields] <= ALIKE
+            (near if few else first if alike[fields] == 1 else others).append(step)
+    return [*near, *first, *others][:PURSUED]
 
 
 def _hopeless(
@@ -222,7 +180,7 @@ def _steps(
     """For each rejected candidate, the changes that answer its reasons; fewer reasons are nearer."""
     if problems:
         for proposal in meant_words(step.demand, fleet, catalog):
-            yield from _with(step, proposal, step.pool, 0)
+            yield from _with(step, proposal, step.pool, 0, answers=True)
     seen: set[object] = set()
     for candidate in candidates:
         if candidate.outcome is not Outcome.REJECTED and not (lacks_nodes(candidate) or waits_for_others(candidate)):
@@ -234,11 +192,16 @@ def _steps(
         if own in seen or (known and not reasons & _OF_IMAGES):
             continue
         seen.update((place, own))
-        for repair in dict.fromkeys(repair for reason in sorted(reasons) for repair in REPAIRS.get(reason, ())):
+        answering: Sequence[Repair] = ()
+        for repair in dict.fromkeys(repair for reason in REPAIRS if reason in reasons for repair in REPAIRS[reason]):
             if known and repair not in _BY_IMAGE:
                 continue
             for proposal in repair(step.demand, candidate, fleet, catalog):
-                yield from _with(step, proposal, candidate.pool.name, len(candidate.reasons) - 1)
+                answering = answering or next(
+                    found for reason, found in REPAIRS.items() if reason in reasons and repair in found
+                )
+                others, answers = len(candidate.reasons) - 1, repair in answering
+                yield from _with(step, proposal, candidate.pool.name, others, answers=answers)
 
 
 _OF_IMAGES: Final = frozenset({Reason.FRAMEWORK_UNSUPPORTED, Reason.DISK_TOO_SMALL})
@@ -246,7 +209,7 @@ _BY_IMAGE: Final = frozenset({other_versions, smaller_disk})
 """Repairs whose proposals depend on the candidate's image."""
 
 
-def _with(step: _Step, proposal: Proposal, pool: str, others: int) -> Iterator[_Step]:
+def _with(step: _Step, proposal: Proposal, pool: str, others: int, *, answers: bool) -> Iterator[_Step]:
     """The step with a proposal; none if a list that was changed already would change its length again."""
     change, changes = proposal.change, list(step.changes)
     for index, earlier in enumerate(changes):
@@ -260,7 +223,7 @@ def _with(step: _Step, proposal: Proposal, pool: str, others: int) -> Iterator[_
         changes = sorted(
             (*changes, change), key=lambda each: (not each.field.startswith("spec.placement."), each.field)
         )
-    yield _Step(step.distance + proposal.distance + others, tuple(changes), proposal.demand, pool)
+    yield _Step(step.distance + proposal.distance + others, tuple(changes), proposal.demand, pool, answers)
 
 
 def _distinct(steps: Iterable[_Step], seen: Collection[object]) -> list[_Step]:
@@ -268,8 +231,11 @@ def _distinct(steps: Iterable[_Step], seen: Collection[object]) -> list[_Step]:
     nearest: dict[object, _Step] = {}
     for step in steps:
         key = _key(step)
-        if key not in seen and (key not in nearest or step.distance < nearest[key].distance):
-            nearest[key] = step
+        if key in seen:
+            continue
+        other = nearest.get(key, step)
+        nearer = step if step.distance < other.distance else other
+        nearest[key] = replace(nearer, answers=True) if step.answers or other.answers else nearer
     return sorted(nearest.values(), key=lambda step: step.order)
 
 

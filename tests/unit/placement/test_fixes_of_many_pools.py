@@ -1,0 +1,74 @@
+"""A pool more takes no fix away: of the changes that are pursued each kind has its turn, however many pools propose it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import A100_40, MI300X, T4, Object, demand, fleet, gpupool, node
+
+from gpujob.catalog.files.load import load_catalog
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.scoring.candidate import Fix
+from gpujob.placement.suggestions.search import with_fix
+from gpujob.values.vocabulary import Verdict
+
+CATALOG = load_catalog()
+SERVED = {"name": "llama-3.1-70b", "method": "Inference", "precision": "FP16"}
+BUSY_SERVER = {**SERVED, "inference": {"concurrency": 128, "maxTokens": 8192}}
+NODES = [
+    node("a", MI300X, 4, price="0.50"),
+    node("b", MI300X, 3, price="2.25"),
+    node("c", MI300X, 5, price="1"),
+    node("d", MI300X, 6, price="1.50"),
+    node("e", MI300X, 7, price="3"),
+    node("f", MI300X, 8, price="4", cordoned=True),
+    node("g", MI300X, 8, price="5", ready=False),
+]
+
+
+def fix_of(objects: list[Object], **spec: Any) -> Fix:
+    """The fix of an impossible job, which is verified to help."""
+    known = fleet(*objects)
+    found = with_fix(decide(demand(**spec), known, CATALOG), known, CATALOG)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert found.fix is not None, found.hopeless
+    assert choose(found.fix.demand, known, CATALOG).verdict in (Verdict.PLACED, Verdict.WAITING)
+    return found.fix
+
+
+@pytest.mark.parametrize("pools", range(2, len(NODES) + 1))
+@pytest.mark.parametrize(
+    ("limits", "fields"),
+    [
+        ({"capacityTypes": ["Reserved"]}, {"capacityTypes", "maxPricePerHour"}),
+        ({"vendors": ["NVIDIA"]}, {"vendors", "maxPricePerHour"}),
+        ({"accelerators": {"allow": ["MI250X"]}}, {"accelerators.allow", "maxPricePerHour"}),
+        ({"vendors": ["NVIDIA"], "capacityTypes": ["Spot"]}, {"vendors", "capacityTypes", "maxPricePerHour"}),
+    ],
+)
+def test_the_fix_of_two_pools_stays_with_more(pools: int, limits: dict[str, Any], fields: set[str]) -> None:
+    fix = fix_of(NODES[:pools], model=BUSY_SERVER, placement={"maxPricePerHour": "0.30", **limits})
+    assert {change.field for change in fix.changes} == {f"spec.placement.{name}" for name in fields}
+    price = next(change.after for change in fix.changes if change.field.endswith("maxPricePerHour"))
+    assert price == "2.00"
+
+
+@pytest.mark.parametrize("beside", [[], [node("h", A100_40)], [node("h", A100_40), node("i", T4)]])
+def test_a_fix_of_four_changes_stays_beside_a_healthy_node(beside: list[Object]) -> None:
+    burst = gpupool(
+        "burst",
+        {"pool": "burst"},
+        accelerator="A100-80GB",
+        price={"perGPUHour": "5"},
+        provision={"maxNodes": 1, "gpusPerNode": 1},
+    )
+    model = {
+        "name": "llama-3.1-70b", "method": "Full", "gradientCheckpointing": "None", "sharding": "ZeRO2",
+        "sequenceLength": 16384,
+    }  # fmt: skip
+    fix = fix_of(
+        [*beside, burst], model=model, gpusPerNode=7, placement={"accelerators": {"allow": ["T4"]}, "waitSeconds": 600}
+    )
+    assert len(fix.changes) <= 4
