@@ -58,6 +58,8 @@ AMD_UPGRADE = "operator.amd.com/gpu-driver-upgrade-state"
         (H100, "cloud.google.com/perform-maintenance", "true"),
         (H100, "cloud.google.com/fault-behavior", "PERFORMANCE"),
         (H100, "node.coreweave.cloud/state", "triage"),
+        (H100, "autopilot.ibm.com/gpuhealth", "TESTING"),
+        (H100, "autopilot.ibm.com/gpuhealth", "EVICT"),
     ],
 )  # fmt: skip
 def test_a_node_that_is_worked_on_or_failed_its_test_waits(gpu: Any, label: str, value: str) -> None:
@@ -135,6 +137,9 @@ def test_devices_that_no_label_identifies_are_no_fault_while_virtual_machines_ha
         (H100, "dgxc.nvidia.com/nvsentinel-state", "remediation-succeeded"),
         (H100, "cloud.google.com/active-node-maintenance", "PENDING"),
         (MI300X, "node.coreweave.cloud/state", "production"),
+        (H100, "autopilot.ibm.com/gpuhealth", "PASS"),
+        (H100, "autopilot.ibm.com/gpuhealth", ""),
+        (MI300X, "autopilot.ibm.com/gpuhealth", "EVICT"),
     ],
 )
 def test_other_states_and_those_of_the_other_vendor_hinder_nobody(gpu: Any, label: str, value: str) -> None:
@@ -151,6 +156,8 @@ def test_other_states_and_those_of_the_other_vendor_hinder_nobody(gpu: Any, labe
         (H100, "nvidia.com/gpu.deploy.device-plugin", "false"),
         (MI300X, "amd.com/nic-health", "failed"),
         (MI300X, "amd.com/rail-bandwidth", "failed"),
+        (H100, "autopilot.ibm.com/gpuhealth", "ERR"),
+        (H100, "autopilot.ibm.com/gpuhealth", "WARN"),
     ],
 )
 def test_a_label_of_a_risk_makes_the_node_the_last_one(gpu: Any, label: str, value: str) -> None:
@@ -197,8 +204,14 @@ def test_a_state_of_any_length_and_letters_stays_one_short_line() -> None:
         ("GPUErrorFree", "False"),
         ("ROCmHealthy", "False"),
         ("GPUNotReady", "True"),
+        *((kind, "True") for kind in (
+            "GpuEcc", "GpuRowRemap", "GpuBus", "GpuCount", "GpuXid", "GpuPcie", "GpuFabricMgr", "GpuImex", "NvlinkSpeed",
+            "Rocminfo", "DcgmiHealth", "RdmaLink", "RdmaLinkFlapping", "RdmaWpaAuth", "RdmaRttcc", "RdmaVfRoutes",
+            "RdmaVfCounters", "IpAddress", "NodeHasPcieErrors",
+        )),
+        ("RDMAReady", "False"),
     ],
-)
+)  # fmt: skip
 def test_a_condition_that_tells_trouble_makes_the_node_the_last_one(kind: str, status: str) -> None:
     last = pool_of(fleet(with_condition(node("n", H100), kind, status)), "n").nodes[0]
     assert last.unready is None
@@ -222,6 +235,10 @@ def test_a_condition_that_tells_trouble_makes_the_node_the_last_one(kind: str, s
         ("AMDGPUProblem", "True"),
         ("MemoryPressure", "False"),
         ("SomethingElse", "True"),
+        ("DcgmiHealth", "False"),
+        ("RdmaLink", "False"),
+        ("RdmaLink", "Unknown"),
+        ("OcaVersion", "True"),
     ],
 )
 def test_a_condition_that_tells_no_trouble_of_these_devices_changes_nothing(kind: str, status: str) -> None:

@@ -18,7 +18,9 @@ docs/INTEGRATIONS.md (v1). AMD: ROCm/gpu-operator v1.5 (upgrade manager, device 
 remediation), ROCm/device-metrics-exporter (NPD plugin). Autoscaler: cluster-autoscaler FAQ (1.34). Karpenter:
 karpenter.sh/docs/concepts/disruption (v1). AWS: aws/aws-node-termination-handler (TAINT_NODE). Startup agents:
 kubernetes-sigs/node-readiness-controller, uswitch/nidhogg, NVIDIA/skyhook (nodewright). Network: ovn-org/ovn-kubernetes, NVIDIA
-Network Operator (upgrade states). Piraeus: piraeusdatastore/piraeus-ha-controller.
+Network Operator (upgrade states). Piraeus: piraeusdatastore/piraeus-ha-controller. Autopilot: IBM/autopilot README (v2), and
+project-codeflare/appwrapper, which keeps pods off TESTING and EVICT. OKE: oracle-quickstart/oci-hpc-oke, health checks by NPD
+(a condition is True where its check fails; GpuEcc, RdmaLink and their like are read by their words).
 """
 
 from __future__ import annotations
@@ -138,6 +140,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
     *_rows("Nebius", Where.CONDITION, Effect.LAST,
            "NebiusContainerRuntimeError NebiusBootDiskIOError", bad=_TRUE),
     *_rows("Nebius", Where.CONDITION, Effect.PLANNED, "NebiusMaintenanceScheduled", bad=_TRUE),
+    *_rows("OKE", Where.CONDITION, Effect.LAST, "DcgmiHealth IpAddress", bad=_TRUE),
     *_rows("Kubernetes", Where.CONDITION, Effect.PLANNED, "MaintenancePlanned", bad=_TRUE),
     *_rows("Kubernetes", Where.CONDITION, Effect.WAIT,
            "DrainInProgress Drained MaintenanceInProgress GracefulNodeShutdownInProgress", bad=_TRUE),
@@ -149,6 +152,10 @@ SIGNALS: Final[tuple[Signal, ...]] = (
     *_rows("GKE", Where.LABEL, Effect.WAIT, "cloud.google.com/perform-maintenance", bad=_TRUE),
     *_rows("GKE", Where.LABEL, Effect.WAIT, "cloud.google.com/fault-behavior"),
     *_rows("GKE", Where.LABEL, Effect.PLANNED, "cloud.google.com/scheduled-maintenance-time"),
+    *_rows("Autopilot", Where.LABEL, Effect.LAST, "autopilot.ibm.com/gpuhealth", bad={"err", "warn"}, vendor=Vendor.NVIDIA),
+    *_rows("Autopilot", Where.LABEL, Effect.WAIT, "autopilot.ibm.com/gpuhealth", bad={"testing"}, vendor=Vendor.NVIDIA),
+    *_rows("Autopilot", Where.LABEL, Effect.WAIT, "autopilot.ibm.com/gpuhealth", bad={"evict"}, vendor=Vendor.NVIDIA,
+           fault=True),
     *_rows("CoreWeave", Where.LABEL, Effect.WAIT, "node.coreweave.cloud/state", good={"production"}),
     *_rows("NVIDIA", Where.LABEL, Effect.WAIT, "nvidia.com/mig.config.state nvidia.com/vgpu.config.state",
            good={"success"}, vendor=Vendor.NVIDIA, changes=Fact.PARTS),
@@ -218,7 +225,7 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _OF_DEVICES: Final = frozenset({
     "gpu", "gpus", "xid", "sxid", "nvlink", "nvswitch", "dcgm", "accelerator", "accelerated", "amdgpu",
-    "nvidia", "xgmi", "rocm", "infiniband",
+    "nvidia", "xgmi", "rocm", "infiniband", "rdma", "pcie",
 })  # fmt: skip
 _RUN_TOGETHER: Final = ("nvlink", "nvswitch", "amdgpu", "nvidia", "rocm", "infiniband")
 """Device words with capitals inside, which would split (NVLinkReady)."""
