@@ -206,10 +206,14 @@ def _alternatives(
     for first in range(len(sizes)):
         gangs = groups_in_search_order(nodes, sizes[first:], whole, heads)
         _fewest(gangs, found, nearly, needs, heads if not tight else None)
-    chosen = {
+    chosen: dict[float, Sequence[Gang]] = {
         memory: tuple(found[memory] | nearly[memory] if tight else found[memory] or nearly[memory])
         for memory in memories
     }
+    if tight and nodes is None:
+        for memory, gangs in chosen.items():
+            alone = (each for group in _on_fewer_nodes(gangs, sizes, whole, memory, needs, heads) for each in group)
+            chosen[memory] = tuple(dict.fromkeys((*gangs, *alone)))
     beyond = [memory for memory, gangs in chosen.items() if not gangs]
     if beyond:
         endless = groups_in_search_order(nodes, ((sizes[0][0], max(MOST_NODES, nodes or 1)),), whole, heads)
@@ -217,6 +221,24 @@ def _alternatives(
         last = max(filter(None, (group.largest() for group in endless)), key=attrgetter("gpus"))
         chosen |= {memory: next(((gang,) for gang in found[memory] | nearly[memory]), (last,)) for memory in beyond}
     return chosen
+
+
+def _on_fewer_nodes(
+    gangs: Sequence[Gang],
+    sizes: NodeSizes,
+    whole: bool,
+    memory: float,
+    needs: Estimates,
+    heads: tuple[int, int] | None,
+) -> Iterator[Iterable[Gang]]:
+    """The gangs that hold the model on fewer nodes than these gangs take, as if the other nodes were not there: they may be taken."""
+    for count in range(1, max((gang.nodes for gang in gangs), default=1)):
+        for size, there in sizes:
+            if count <= there:
+                found: _Found = {memory: {}}
+                nearly: _Found = {memory: {}}
+                _fewest(groups_in_search_order(None, ((size, count),), whole, heads), found, nearly, needs)
+                yield found[memory] | nearly[memory]
 
 
 _Found = Mapping[float, dict[Gang, None]]
