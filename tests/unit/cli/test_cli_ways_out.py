@@ -341,3 +341,50 @@ def test_pods_on_nodes_that_the_job_cannot_take_hold_nothing_that_it_waits_for(p
     told = held(planned([*nodes, *users], manifest(resources={"memory": "100Gi"})))
     assert told == ["Held by: pod team/p2 holds 8 GPUs on n2; its end is unknown"]
     assert held(planned([*nodes[:2], *users], manifest())) == []
+
+
+def needing(**resources: str) -> str:
+    return manifest(gpusPerNode=1, resources=resources)
+
+
+@pytest.mark.parametrize(
+    ("resources", "others", "says"),
+    [
+        ({"cpu": "20"}, {"cpu": "110"}, "110 CPU"),
+        ({"memory": "200Gi"}, {"memory": "900Gi"}, "900Gi memory"),
+        ({"cpu": "20", "memory": "200Gi"}, {"cpu": "110", "memory": "900Gi"}, "110 CPU and 900Gi memory"),
+        ({"ephemeralStorage": "200Gi"}, {"ephemeral-storage": "900Gi"}, "900Gi ephemeral-storage"),
+    ],
+)
+def test_who_holds_cpu_or_memory_beside_free_gpus_is_said(
+    planned: Any, resources: dict[str, str], others: dict[str, str], says: str
+) -> None:
+    objects = [
+        node("n0", MI300X, price="2"),
+        node("n1", MI300X, price="2", cordoned=True),
+        pod("big", "n0", 0, **others),
+        pod("elsewhere", "n1", 0, **others),
+    ]
+    text = planned(objects, needing(**resources))
+    assert held(text) == [f"Held by: pod team/big holds {says} on n0; its end is unknown"]
+    (found,) = json.loads(planned(objects, needing(**resources), "-o", "json"))["heldBy"]
+    assert (found["gpus"], found["beside"], found["nodes"]) == (0, says, ["n0"])
+
+
+def test_holders_of_memory_are_jobs_with_their_end_and_those_before_it_in_the_plan(planned: Any) -> None:
+    ends = write_time(datetime.now(UTC) + timedelta(hours=3, minutes=5, seconds=20))
+    objects = [
+        node("n0", MI300X, price="2"),
+        running("first", percent=40, estimatedEnd=ends),
+        pod("f", "n0", 2, "first", memory="700Gi"),
+        *(pod(f"p{index}", "n0", 0, memory=f"{index}Gi") for index in range(1, 6)),
+    ]
+    jobs = manifest("before", gpusPerNode=1, resources={"memory": "150Gi"}) + needing(memory="300Gi")
+    assert held(planned(objects, jobs)) == [
+        f"Held by: job team/first holds 700Gi memory on n0, 40 % done, until about {ends} (in 3 h 05 min)",
+        "Held by: job default/before of this plan takes 150Gi memory on n0",
+        "Held by: pod team/p5 holds 5Gi memory on n0; its end is unknown",
+        "Held by: pod team/p4 holds 4Gi memory on n0; its end is unknown",
+        "Held by: pod team/p3 holds 3Gi memory on n0; its end is unknown",
+        "Held by: 2 more hold less of it",
+    ]

@@ -1,19 +1,21 @@
-"""Who holds the GPUs that a job waits for, and until when: GPUJobs by their status, other pods by their names."""
+"""Who holds what a job waits for, and until when: GPUJobs by their status, other pods by their names."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpujob.cli.planning.beside_gpus import Short, requests, shares, short_on
 from gpujob.fleet.devices.from_slices import taken_from
 from gpujob.fleet.dra.inventory import read_inventory
 from gpujob.fleet.dra.resource_slices import Key, read_claim
 from gpujob.fleet.policy.resource_quota import is_used_by_pods
 from gpujob.placement.capacity.node_fit import able_nodes
+from gpujob.placement.capacity.pod_resources import needs_later
 from gpujob.status.attempts.waits import read_time
 from gpujob.values.finding import counted, listed
 from gpujob.values.untrusted import one_line, table, tables, whole_number
@@ -21,7 +23,7 @@ from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 if TYPE_CHECKING:
     from gpujob.catalog.catalog import Catalog
-    from gpujob.fleet.kubernetes.objects import Pod
+    from gpujob.fleet.kubernetes.objects import Pod, Resources
     from gpujob.fleet.pools.pool import Pool
     from gpujob.fleet.sources.cluster_file import ClusterObjects
     from gpujob.placement.request.demand import Demand
@@ -116,11 +118,15 @@ class Holder:
     """How much a GPUJob has done; None if its program does not say."""
     ends: datetime | None = None
     """When a GPUJob ends at its speed; None if unknown."""
+    beside: str = ""
+    """CPU, memory or disk that it holds on nodes whose GPUs are free, in words; empty if the job waits for GPUs."""
+    part: float = 0
+    """The part of the job's needs that it holds of them."""
 
     def sentence(self, now: datetime) -> str:
         """The holder in a sentence."""
         where = f" on {listed(self.nodes)}" if self.nodes else ""
-        holds = f"{counted(self.gpus, 'GPU')}{where}"
+        holds = f"{self.beside or counted(self.gpus, 'GPU')}{where}"
         name = one_line(f"{self.namespace}/{self.name}")
         if self.kind == "Plan":
             return f"job {name} of this plan takes {holds}"
@@ -159,10 +165,27 @@ class Holdings:
         quota = next((each for each in nearest.reasons[:1] if each.reason is Reason.QUOTA_EXCEEDED), None)
         if quota is not None and not is_used_by_pods(str(quota.numbers[1])):
             return ()
-        nodes = None if quota else _usable(decision.demand.only(nearest.gang), nearest.pool)
+        demand = decision.demand.only(nearest.gang)
+        nodes = None if quota else _usable(demand, nearest.pool)
+        if nodes and (short := short_on(demand, nearest.pool, nodes)):
+            return tuple(sorted(self._beside_gpus(demand, nearest.pool, short, before), key=_order))
         namespace = decision.demand.namespace if quota else None
         found = [*_placed(before, nodes, namespace), *self._pods(nearest.pool, nodes, namespace)]
         return tuple(sorted(found, key=_order))
+
+    def _beside_gpus(self, demand: Demand, pool: Pool, short: Short, before: Iterable[Placing]) -> Iterator[Holder]:
+        """Who holds what is short on nodes whose GPUs are free."""
+        needs = needs_later(demand, (node for node in pool.nodes if node.name in short))
+        own = ((_of_pod(pod), node, taken) for pod, node, taken in requests(self._objects.pods, short))
+        found = dict(shares(short, needs, (each for each in own if not (self._own and each[0].job_uid == self._own))))
+        jobs = self._jobs() if any(key.job_uid for key in found) else {}
+        for key, share in found.items():
+            where, uid, name, kind = key
+            holder = (
+                _of_job(jobs.get(uid), where, uid, 0, share.nodes) if uid else Holder(kind, where, name, 0, share.nodes)
+            )
+            yield replace(holder, beside=share.said, part=share.part)
+        yield from _placed_beside(before, short, needs)
 
     def _pods(self, pool: Pool, nodes: set[str] | None, namespace: str | None) -> Iterator[Holder]:
         held = self._held(pool, nodes)
@@ -208,7 +231,7 @@ def sentences(holders: Sequence[Holder], now: datetime) -> Iterator[str]:
     rest = holders[MOST:]
     if rest:
         gpus = counted(sum(each.gpus for each in rest), "GPU")
-        yield f"{len(rest)} more hold {gpus}"
+        yield f"{len(rest)} more hold {'less of it' if rest[0].beside else gpus}"
 
 
 def document(holder: Holder) -> dict[str, Any]:
@@ -218,6 +241,7 @@ def document(holder: Holder) -> dict[str, Any]:
         "namespace": holder.namespace,
         "name": holder.name,
         "gpus": holder.gpus,
+        **({"beside": holder.beside} if holder.beside else {}),
         "nodes": list(holder.nodes),
         "percent": holder.percent,
         "estimatedEnd": f"{holder.ends:%Y-%m-%dT%H:%M:%SZ}" if holder.ends else None,
@@ -256,8 +280,21 @@ def _placed(before: Iterable[Placing], nodes: set[str] | None, namespace: str | 
             yield Holder("Plan", job.namespace, job.name, len(on) * choice.candidate.gang.gpus_per_node, on)
 
 
-def _order(holder: Holder) -> tuple[float, int, str, str]:
-    return (holder.ends.timestamp() if holder.ends else inf, -holder.gpus, holder.namespace, holder.name)
+def _placed_beside(before: Iterable[Placing], short: Short, needs: Resources) -> Iterator[Holder]:
+    """Jobs of the same plan that took what is short on these nodes."""
+    taken = [
+        ((each.job.namespace, each.job.name), node, each.choice.needs)
+        for each in before
+        if each.choice is not None and not each.job.plan_only
+        for node in each.choice.nodes
+    ]
+    for (namespace, name), share in shares(short, needs, taken):
+        yield Holder("Plan", namespace, name, 0, share.nodes, beside=share.said, part=share.part)
+
+
+def _order(holder: Holder) -> tuple[float, float, int, str, str]:
+    ends = holder.ends.timestamp() if holder.ends else inf
+    return (ends, -holder.part, -holder.gpus, holder.namespace, holder.name)
 
 
 def _span(end: datetime, now: datetime) -> str:

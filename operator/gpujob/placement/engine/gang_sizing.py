@@ -211,9 +211,9 @@ def _alternatives(
         for memory in memories
     }
     if tight and nodes is None:
-        for memory, gangs in chosen.items():
-            alone = (each for group in _on_fewer_nodes(gangs, sizes, whole, memory, needs, heads) for each in group)
-            chosen[memory] = tuple(dict.fromkeys((*gangs, *alone)))
+        for memory, every in chosen.items():
+            alone = (each for some in _on_fewer_nodes(every, sizes, whole, memory, needs, heads) for each in some)
+            chosen[memory] = tuple(dict.fromkeys((*every, *alone)))
     beyond = [memory for memory, gangs in chosen.items() if not gangs]
     if beyond:
         endless = groups_in_search_order(nodes, ((sizes[0][0], max(MOST_NODES, nodes or 1)),), whole, heads)
