@@ -283,6 +283,23 @@ def test_devices_that_a_rule_taints_are_not_free(rule: Object, free: int) -> Non
     assert (pool.total, pool.free) == (2, free)
 
 
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        (taint_rule("r", device="gpu-1"), "1 device of node n has the device taint {}, of which {}: a pod may get it"),
+        (taint_rule("r"), "2 devices of node n have the device taint {}, of which {}: a pod may get one"),
+        (taint_rule("r", driver=AMD), None),
+    ],
+)
+def test_a_taint_of_which_a_device_plugin_does_not_know_is_told(rule: Object, says: str | None) -> None:
+    both = resource_slice("n", NVIDIA, h100("gpu-0"), h100("gpu-1"))
+    found = decision(node("n", H100, 2), both, NVIDIA_CLASS, rule)
+    taint = "example.com/broken=yes:NoSchedule (ResourceSlice or DeviceTaintRule)"
+    expected = [says.format(taint, "its device plugin does not know")] if says else []
+    assert found.verdict is Verdict.PLACED
+    assert [doubt.message for doubt in found.candidates[0].doubts if doubt.reason is Reason.DEVICE_TAINTED] == expected
+
+
 def test_a_taint_of_devices_is_told_and_ranks_no_pool_lower() -> None:
     sick = resource_slice("n", NVIDIA, h100("gpu-0", taints=[{"key": "xid", "effect": "NoSchedule"}]), h100("gpu-1"))
     found = decision(node("n"), sick, NVIDIA_CLASS)

@@ -6,7 +6,22 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import A100, H100, L4, MI210, MI300X, Object, decision, fleet, gpupool, node, pod, pool_of
+from builders import (
+    A100,
+    ANY_IMAGES,
+    H100,
+    L4,
+    MI210,
+    MI300X,
+    Object,
+    decision,
+    demand,
+    fleet,
+    gpupool,
+    node,
+    pod,
+    pool_of,
+)
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.fleet.assembly.usage import PodReservation
@@ -15,6 +30,7 @@ from gpujob.fleet.kubernetes.parse import read_node, read_pod
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.sources.build import read_fleet
+from gpujob.placement.engine.choose import choose
 from gpujob.placement.scoring.candidate import best_per_pool
 from gpujob.values.vocabulary import Annotation, CapacityType, DeviceKind, Label, Outcome, Reason, Verdict
 
@@ -583,6 +599,21 @@ def test_hosts_that_run_windows_take_no_image(key: str) -> None:
     assert found.choice.nodes == ("z",)
     (refused,) = [each for each in best_per_pool(found) if each.outcome is Outcome.REJECTED]
     assert [reason.message for reason in refused.reasons] == ["hosts are windows/amd64, image is for amd64"]
+
+
+@pytest.mark.parametrize("pools", [[], [gpupool("p", {"kubernetes.io/os": "windows"})]])
+def test_an_image_of_the_job_s_own_is_for_linux_too(pools: list[Object]) -> None:
+    windows = node("w", H100, labels={"kubernetes.io/os": "windows"})
+    images = {"cuda": {"image": "registry.example/x:1"}}
+    found = decision(windows, *pools, images=images)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert choose(demand(images=images), fleet(windows, *pools), ANY_IMAGES).verdict is Verdict.IMPOSSIBLE
+    assert [reason.message for reason in found.candidates[0].reasons] == [
+        "hosts are windows/amd64, and every pod of a GPUJob is for Linux"
+    ]
+    beside = decision(windows, node("z", H100, price="99"), images=images)
+    assert beside.choice is not None
+    assert beside.choice.nodes == ("z",)
 
 
 def test_no_device_plugin_is_asked_for_on_windows() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,7 +26,7 @@ from gpujob.fleet.kubernetes.objects import Labels, Node, vendor_of
 from gpujob.fleet.labels.cloud import origin_of
 from gpujob.fleet.labels.facts import GIB, DeviceFacts, named
 from gpujob.fleet.vendors import amd, nvidia
-from gpujob.values.finding import Finding
+from gpujob.values.finding import Finding, counted
 from gpujob.values.vocabulary import DeviceKind, Reason, Vendor
 
 DRIVERS: Final = {"gpu.nvidia.com": Vendor.NVIDIA, "gpu.amd.com": Vendor.AMD}
@@ -144,7 +144,8 @@ def _model(group: DeviceGroup, number: int) -> str:
 
 def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[Offered]]) -> DeviceGroup | None:
     """The devices of a device plugin on a node with slices too: the same devices, of which claims may hold some."""
-    same = [other for other, _ in _of_plugin(group.resource, offered.get(group.facts.vendor, ()))]
+    views = _of_plugin(group.resource, offered.get(group.facts.vendor, ()))
+    same = [other for other, _ in views]
     if not same:
         return group
     if group.lacks_plugin or not (group.healthy or group.node.capacity.get(group.resource)):
@@ -154,8 +155,27 @@ def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[Offered]]) 
     doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (group.node.name,))
     # Without a labeller the slices describe the devices.
     facts = same[0].facts if group.facts.unnamed and len(same) == 1 else group.facts
-    facts = replace(facts, doubts=(*facts.doubts, doubt))
+    facts = replace(facts, doubts=(*facts.doubts, doubt, *_tainted_beside(group.node, views)))
     return replace(group, held=held, facts=facts, request=same[0].request if len(same) == 1 else None)
+
+
+def _tainted_beside(node: Node, views: Sequence[Offered]) -> Iterator[Finding]:
+    """The warning that a device plugin may give pods a device that is tainted for claims: it does not know of the taint."""
+    tainted = [device.taint for _, devices in views for device in devices if device.taint]
+    if tainted:
+        sentence = (
+            "{} of node {} {} the device taint {} (ResourceSlice or DeviceTaintRule), of which its device plugin does not know: "
+            "a pod may get {}"
+        )
+        several = len(tainted) > 1
+        numbers = (
+            counted(len(tainted), "device"),
+            node.name,
+            "have" if several else "has",
+            tainted[0],
+            "one" if several else "it",
+        )
+        yield Finding(Reason.DEVICE_TAINTED, sentence, numbers)
 
 
 def _group(node: Node, offer: _Offer, inventory: Inventory, catalog: Catalog) -> DeviceGroup:

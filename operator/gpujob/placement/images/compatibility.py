@@ -96,6 +96,8 @@ def _said(equipment: Equipment, image: Image, override: str | None) -> tuple[Fin
     """Why an image cannot run there, and the warnings about it."""
     facts = image.facts
     doubts = tuple(filters.doubts(equipment, facts, override))
+    if facts is None and (elsewhere := filters.other_system(equipment)) is not None:
+        return (elsewhere,), doubts
     if facts is None:
         return (), doubts
     held = filters.unreadable(facts)

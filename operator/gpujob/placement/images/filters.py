@@ -74,6 +74,14 @@ def backend_too_old(equipment: Equipment, runtime: Runtime, override: str | None
     return Finding(Reason.ARCH_UNSUPPORTED, "{} needs {}, image has {}", (device.id, needs, has))
 
 
+def other_system(equipment: Equipment) -> Finding | None:
+    """The hosts do not run Linux, as every image of a GPUJob does, whatever else is known of it."""
+    if "/" not in equipment.host_architecture:
+        return None
+    sentence = "hosts are {}, and every pod of a GPUJob is for Linux"
+    return Finding(Reason.CPU_ARCH_MISMATCH, sentence, (equipment.host_architecture,))
+
+
 def cpu_arch_mismatch(equipment: Equipment, runtime: Runtime, override: str | None) -> Finding | None:
     """The image does not exist for the hosts' CPU architecture."""
     hosts = equipment.host_architecture
