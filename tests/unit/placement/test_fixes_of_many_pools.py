@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100_40, MI300X, T4, Object, demand, fleet, gpupool, node
+from builders import A100_40, MI210, MI300X, T4, Object, demand, fleet, gpupool, node
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.engine.choose import choose
@@ -72,3 +72,14 @@ def test_a_fix_of_four_changes_stays_beside_a_healthy_node(beside: list[Object])
         [*beside, burst], model=model, gpusPerNode=7, placement={"accelerators": {"allow": ["T4"]}, "waitSeconds": 600}
     )
     assert len(fix.changes) <= 4
+
+
+@pytest.mark.parametrize(
+    "beside", [[], [node("t", A100_40, 1, price="1", cordoned=True)], [node("m", MI210, 1, price="2")]]
+)
+def test_a_change_that_answers_more_than_its_own_reason_is_pursued_too(beside: list[Object]) -> None:
+    """Without gpusPerNode the model takes what a node has: it answers the missing memory and the missing GPUs."""
+    objects = [node("a", A100_40, 4, price="1"), *beside]
+    model = {"name": "llama-3.1-70b", "method": "Inference", "inference": {"concurrency": 128, "maxTokens": 8192}}
+    fix = fix_of(objects, model=model, gpusPerNode=8, placement={"maxPricePerHour": "0.30", "objective": "Cost"})
+    assert {change.field for change in fix.changes} >= {"spec.placement.maxPricePerHour"}

@@ -134,20 +134,26 @@ def _none(demand: Demand, pools: Iterable[Pool], fleet: Fleet) -> str:
     return HOPELESS if all(is_closed(demand, pool, fleet) for pool in pools) else NOT_FOUND
 
 
-def _pursued(steps: Iterable[_Step]) -> list[_Step]:
+def _pursued(steps: Sequence[_Step]) -> list[_Step]:
     """The nearest steps, first those of which few change the same fields, then the nearest of each further set of fields, then the
     others: neither many pools nor many ways to answer one reason displace a kind of change. Several reasons of a pool are answered in
-    one order only.
+    one order, and in others while there is room: one change may answer more than its own reason.
     """
+    answering, others = ([step for step in steps if step.answers is answers] for answers in (True, False))
+    found = _in_turns(answering)[:PURSUED]
+    return found + _in_turns(others)[: max(0, PURSUED // 2 - len(found))]
+
+
+def _in_turns(steps: Iterable[_Step]) -> list[_Step]:
+    """Steps in the order in which they are pursued."""
     alike: Counter[tuple[str, ...]] = Counter()
     near, first, others = list[_Step](), list[_Step](), list[_Step]()
     for step in steps:
-        if step.answers:
-            fields = tuple(_fields(step))
-            alike[fields] += 1
-            few = len(near) < PURSUED // 2 and alike[fields] <= ALIKE
-            (near if few else first if alike[fields] == 1 else others).append(step)
-    return [*near, *first, *others][:PURSUED]
+        fields = tuple(_fields(step))
+        alike[fields] += 1
+        few = len(near) < PURSUED // 2 and alike[fields] <= ALIKE
+        (near if few else first if alike[fields] == 1 else others).append(step)
+    return [*near, *first, *others]
 
 
 def _hopeless(
