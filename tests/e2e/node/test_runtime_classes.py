@@ -68,7 +68,7 @@ def odd_class(api: ApiServer) -> Iterator[str]:
 def test_a_pool_whose_class_has_a_handler_that_its_nodes_lack_holds_no_gpu(
     operator: OperatorProcess, team: Trainers, pools: Callable[..., None], odd_class: str
 ) -> None:
-    """The kubelet tells the handlers of its container runtime, so that no pod needs to wait for one."""
+    """The status of a node lists the handlers of its container runtime, so that no pod needs to wait for one."""
     pools("nvidia", runtimeClassName=odd_class)
     uid = team.run("nowhere", "python3", "-c", "pass", placement=NVIDIA)
     team.until("nowhere", "Misconfigured")
@@ -80,7 +80,7 @@ def test_a_pool_whose_class_has_a_handler_that_its_nodes_lack_holds_no_gpu(
 
 
 def test_what_the_kubelet_says_of_a_handler_that_it_lacks_is_a_failure_to_start(team: Trainers, odd_class: str) -> None:
-    """Where a container runtime does not tell its handlers, the pod's events and its condition are all there is."""
+    """Where the status of a node lists no handlers, the events and the condition of the pod are all there is."""
     eventually(
         lambda: team.api.create(
             PODS.format(team.namespace),
