@@ -12,6 +12,7 @@ from worlds import clusters, specs
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.placement.engine.decide import decide
 from gpujob.schedule.queue import Placing, place_all
 from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
@@ -82,6 +83,16 @@ def test_a_verdict_by_a_shared_decision_is_the_job_s_own(objects: list[Object], 
         if choice is not None:
             pool, gpus = choice.candidate.pool, placing.job.demand.gpus_per_node
             fleet = fleet.reserve(pool, gpus, choice.needs, choice.nodes)
+
+
+@given(objects=clusters(), queue=queues)
+def test_a_decision_by_what_equal_jobs_found_is_the_job_s_own(objects: list[Object], queue: list[Object]) -> None:
+    """What a job found on pools serves equal ones once its decision was read, as the controller does while jobs are placed."""
+    for placing in place_all(waiting([*queue, *queue, *queue]), fleet_from(objects), ANY_IMAGES):
+        answer, decision = placing.answer, placing.decision
+        assert (placing.verdict, placing.choice) == (decision.verdict, decision.choice)
+        if placing.choice is not None:
+            assert decision == decide(answer.demand, answer.fleet, ANY_IMAGES)
 
 
 @given(objects=clusters(odd=False), queue=queues)
