@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import cast
+from typing import Final, cast
 from weakref import WeakValueDictionary
 
 import structlog
@@ -25,6 +25,10 @@ from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.untrusted import table
 
 log = structlog.get_logger(__name__)
+
+
+EMPTY: Final = Profile()
+"""That of a job without one, and of one that nothing has been written to: one object for all jobs that wait."""
 
 
 class ProfileUpdates:
@@ -143,7 +147,7 @@ class ProfileUpdates:
 
     def _held(self, namespace: str, profile: str) -> Profile:
         record = self._work.index.cache.get("gpujobprofiles", namespace, profile) if profile else None
-        return cast("Profile", record) if record is not None else Profile()
+        return cast("Profile", record) if record is not None else EMPTY
 
 
 def _profile(job: JobRecord) -> str:
