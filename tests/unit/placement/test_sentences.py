@@ -15,6 +15,7 @@ from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import with_fix
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
+from gpujob.values.finding import listed
 from gpujob.values.vocabulary import Reason, Verdict
 
 H = node("h", H100, price="2")
@@ -406,11 +407,30 @@ def test_the_images_of_a_pool_are_counted_or_grouped_by_why_they_are_not_its_bes
     assert offer.images == len(rows)
 
 
-def test_the_known_pools_are_said_once_however_many_names_are_none() -> None:
-    denied = [f"lab-{number}" for number in range(40)]
-    problems = [finding.message for finding in decided(H, placement={"pools": {"deny": denied}}).problems]
-    assert problems[0] == "placement.pools: there is no pool lab-0; known pools are h100-sxm-ondemand"
-    assert problems[1:] == [f"placement.pools: there is no pool {name}" for name in denied[1:]]
+def test_a_few_unknown_pools_are_named_and_the_known_ones_are_said_once() -> None:
+    allowed = [f"lab-{number}" for number in range(40)]
+    assert [finding.message for finding in decided(H, placement={"pools": {"allow": allowed}}).problems] == [
+        "placement.pools: there is no pool lab-0; known pools are h100-sxm-ondemand",
+        "placement.pools: there is no pool lab-1",
+        "placement.pools: there is no pool lab-2",
+        "placement.pools: 37 more names are unknown",
+    ]
+
+
+def test_a_few_unknown_accelerators_are_named() -> None:
+    problems = decided(H, placement={"accelerators": {"deny": [f"xyzzy-{number}" for number in range(5)]}}).problems
+    assert [finding.message for finding in problems][2:] == [
+        "placement.accelerators: xyzzy-2 is no known accelerator", "placement.accelerators: 2 more names are unknown",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("denied", [["lab"], [f"lab-{number}" for number in range(40)]])
+def test_an_excluded_pool_may_have_no_node_now(denied: list[str]) -> None:
+    found = decided(H, A, placement={"pools": {"deny": [*denied, "h100-sxm"]}})
+    assert found.choice is not None
+    assert found.choice.candidate.pool.accelerator_id == "MI300X"
+    said = [each.message for each in found.choice.candidate.doubts if each.reason is Reason.POOL_UNKNOWN]
+    assert said == [f"placement.pools.deny: there is no pool {listed(denied)} now"]
 
 
 @pytest.mark.parametrize("namespace", ["vision", "default", "speech-eu"])

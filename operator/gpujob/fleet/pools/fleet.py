@@ -69,6 +69,28 @@ class Fleet:
         return tuple(pool for pool in self.pools if not (pool.part_of or pool.joins))
 
     @cached_property
+    def called(self) -> frozenset[str]:
+        """Every name in placement.pools that means a pool."""
+        return frozenset(
+            word for pool in self.pools for word in (pool.name, *pool.also, *(n for names in pool.joins for n in names))
+        )
+
+    @cached_property
+    def _heads(self) -> dict[str, str]:
+        """The names of the whole pools by what is before their capacity type."""
+        return {without_type(pool.name): pool.name for pool in reversed(self.whole_pools)}
+
+    @cached_property
+    def _near_pools(self) -> dict[str, str | None]:
+        """What `nearest_pool` found: a search for a fix asks for the same names many times."""
+        return {}
+
+    @cached_property
+    def _near_accelerators(self) -> dict[str, tuple[str, ...]]:
+        """What `nearest_accelerators` found, likewise."""
+        return {}
+
+    @cached_property
     def joins(self) -> frozenset[str]:
         """The names of the pools that join others. Each node of theirs is in another pool, so they are for gangs of several nodes."""
         return frozenset(pool.name for pool in self.pools if pool.joins)
@@ -93,6 +115,11 @@ class Fleet:
         """The accelerators that an unknown name may mean: those of the fleet whose vendor, architecture or series it is, those of the
         catalog, else unknown ones of the fleet that it begins.
         """
+        if word not in self._near_accelerators:
+            self._near_accelerators[word] = self._nearest_accelerators(word, catalog)
+        return self._near_accelerators[word]
+
+    def _nearest_accelerators(self, word: str, catalog: Catalog) -> tuple[str, ...]:
         devices = [pool.accelerator for pool in self.pools if pool.accelerator is not None]
         named = {device.id for device in devices if is_of(word, device)}
         begun = {pool.accelerator_id for pool in self.pools if pool.accelerator_id.lower().startswith(word.lower())}
@@ -104,9 +131,10 @@ class Fleet:
 
     def nearest_pool(self, word: str) -> str | None:
         """The pool that an unknown name most likely means; the capacity type at the end of names hardly counts."""
-        heads = {without_type(pool.name): pool.name for pool in reversed(self.whole_pools)}
-        near = nearest(without_type(word), heads)
-        return heads[near] if near is not None else None
+        if word not in self._near_pools:
+            near = nearest(without_type(word), self._heads)
+            self._near_pools[word] = self._heads[near] if near is not None else None
+        return self._near_pools[word]
 
     def pod_traits(self, priority_class: str | None, pool: Pool) -> PodTraits:
         """The scope input of a pod with this PriorityClass on a pool; pods with the host's devices avoid each other in all

@@ -27,6 +27,7 @@ from gpujob.placement.capacity.node_fit import (
 )
 from gpujob.placement.filters import pool_filters
 from gpujob.placement.filters.fixable import fix_could_help
+from gpujob.placement.filters.job_validation import unknown_exclusions
 from gpujob.placement.filters.memory import heads_not_divided, memory_tight, risk, sharding_assumed
 from gpujob.placement.filters.quota import Allowance
 from gpujob.placement.filters.selection import FilterSelection
@@ -198,6 +199,7 @@ def _unknown_to_the_fleet(demand: Demand, fleet: Fleet, catalog: Catalog) -> Fin
     if demand.service_account not in (None, "default") and catalog.service_accounts is None:
         sentence = "nothing is known of the ServiceAccounts that the admin allows here, {} is unchecked"
         found += (Finding(Reason.SERVICE_ACCOUNT_NOT_ALLOWED, sentence, (demand.service_account,)),)
+    found += tuple(unknown_exclusions(demand, fleet))
     if demand.unread:
         found += (Finding(Reason.INVALID_SPEC, "{}", (demand.unread,)),)
     return found

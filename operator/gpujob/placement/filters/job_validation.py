@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -126,11 +126,12 @@ def _of_namespace(demand: Demand) -> Finding | None:
 def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Finding]:
     yield from _unknown_features(demand, catalog)
     yield from _unknown_framework(demand, catalog)
-    for word in (*demand.accelerators_allowed, *demand.accelerators_denied):
-        if not _is_accelerator(word, fleet, catalog):
-            near = nearest(*fleet.nearest_accelerators(word, catalog))
-            sentence = "placement.accelerators: {} is no known accelerator{}"
-            yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, near))
+    words = (*demand.accelerators_allowed, *demand.accelerators_denied)
+    unknown = [word for word in words if not _is_accelerator(word, fleet, catalog)]
+    for word in unknown[:MOST_UNKNOWN]:
+        near = nearest(*fleet.nearest_accelerators(word, catalog))
+        yield Finding(Reason.ACCELERATOR_UNKNOWN, "placement.accelerators: {} is no known accelerator{}", (word, near))
+    yield from _more(unknown, Reason.ACCELERATOR_UNKNOWN, "placement.accelerators")
     for gang in dict.fromkeys(demand.gangs):
         if gang.accelerator and not _is_accelerator(gang.accelerator, fleet, catalog):
             near = nearest(*fleet.nearest_accelerators(gang.accelerator, catalog))
@@ -208,17 +209,31 @@ def _unknown_runtimes(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
             yield Finding(Reason.RUNTIME_UNKNOWN, sentence, numbers)
 
 
+MOST_UNKNOWN: Final = 3
+"""Unknown names of one list that are named; of further ones the number."""
+
+
+def _more(unknown: Sequence[str], reason: Reason, where: str) -> Iterator[Finding]:
+    if len(unknown) > MOST_UNKNOWN:
+        yield Finding(reason, "{}: {} more names are unknown", (where, len(unknown) - MOST_UNKNOWN))
+
+
+def unknown_exclusions(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
+    """The warning that excluded pools do not exist: an autoscaled pool without nodes may have such a name."""
+    unknown = [word for word in demand.pools_denied if word not in fleet.called]
+    if unknown:
+        sentence = "placement.pools.deny: there is no pool {} now"
+        yield Finding(Reason.POOL_UNKNOWN, sentence, (listed(unknown),))
+
+
 def _unknown_pools(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
-    """Pool names that no pool has; the list of known pools follows the first one only."""
-    unknown = (
-        word
-        for word in (*demand.pools_allowed, *demand.pools_denied)
-        if not any(pool.is_called(word) for pool in fleet.pools)
-    )
-    for place, word in enumerate(unknown):
+    """Names of allowed pools that no pool has; the list of known pools follows the first one only."""
+    unknown = [word for word in demand.pools_allowed if word not in fleet.called]
+    for place, word in enumerate(unknown[:MOST_UNKNOWN]):
         near = nearest(fleet.nearest_pool(word))
         known = f"; known pools are {listed(sorted({pool.name for pool in fleet.whole_pools}))}" if not place else ""
         yield Finding(Reason.POOL_UNKNOWN, "placement.pools: there is no pool {}{}{}", (word, near, known))
+    yield from _more(unknown, Reason.POOL_UNKNOWN, "placement.pools")
 
 
 def _is_accelerator(word: str, fleet: Fleet, catalog: Catalog) -> bool:

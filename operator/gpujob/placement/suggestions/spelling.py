@@ -30,21 +30,15 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
     def nearest_accelerators(word: str) -> tuple[str, ...]:
         return fleet.nearest_accelerators(word, catalog)
 
-    def is_pool(word: str) -> bool:
-        return any(pool.is_called(word) for pool in fleet.pools)
-
     placement = "spec.placement"
     yield from _features(demand, fleet, catalog)
 
     def nearest_pools(word: str) -> tuple[str, ...]:
         return tuple(filter(None, (fleet.nearest_pool(word),)))
 
-    for kind, known, near in (
-        ("accelerators", is_accelerator, nearest_accelerators),
-        ("pools", is_pool, nearest_pools),
-    ):
-        yield from _listed(demand, f"{kind}_allowed", f"{placement}.{kind}.allow", known, near)
-        yield from _listed(demand, f"{kind}_denied", f"{placement}.{kind}.deny", known, near)
+    for kind, field in (("accelerators_allowed", "accelerators.allow"), ("accelerators_denied", "accelerators.deny")):
+        yield from _listed(demand, kind, f"{placement}.{field}", is_accelerator, nearest_accelerators)
+    yield from _listed(demand, "pools_allowed", f"{placement}.pools.allow", fleet.called.__contains__, nearest_pools)
     yield from _of_no_device(demand, fleet, catalog)
     for gang in demand.gangs:
         word = gang.accelerator
@@ -152,15 +146,23 @@ def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]
                 yield proposed(cost, field, own.runtime, other, demand.but(own_images=images))
 
 
+MOST_MEANT: Final = 8
+"""Unknown names of a list whose meaning is looked for; further ones are left out."""
+
+
 def _listed(
     demand: Demand, attribute: str, field: str, known: Callable[[str], bool], nearest: Callable[[str], tuple[str, ...]]
 ) -> Iterator[Proposal]:
-    """All unknown names of a list replaced by all that they may mean, or left out if they may mean nothing known."""
+    """The unknown names of a list replaced by all that they may mean, or left out if they may mean nothing known."""
     words: tuple[str, ...] = getattr(demand, attribute)
-    if all(map(known, words)):
-        return
-    meant = tuple(dict.fromkeys(name for word in words for name in ((word,) if known(word) else nearest(word))))
     without = tuple(word for word in words if known(word))
+    unknown = [word for word in words if word not in without]
+    if not unknown:
+        return
+    replaced = {word: nearest(word) for word in unknown[:MOST_MEANT]}
+    meant = tuple(
+        dict.fromkeys(name for word in words for name in replaced.get(word, (word,) if word in without else ()))
+    )
     for cost, others in ((costs.CLOSEST_NAME, meant), (costs.UNKNOWN_NAME_DROPPED, without)):
         if attribute == "accelerators_allowed" and not others and any(map(vendor_of, words)):
             return  # Any device would do then, those of the other vendor too.
