@@ -85,9 +85,9 @@ def assert_plan(plan: Plan, wanted: dict[str, Any], fleet: Fleet) -> None:
         assert next(c.outcome for c in _candidates(plan, fleet, where)) == outcome, where
     for where, reasons in rest.pop("reasons", {}).items():
         assert _reasons(_candidates(plan, fleet, where)) == set(reasons), where
-    for where, doubts in rest.pop("doubts", {}).items():
+    for where, warnings in rest.pop("warnings", {}).items():
         first = _candidates(plan, fleet, where)[0]
-        assert {doubt.reason for doubt in first.doubts} >= set(doubts), where
+        assert {warning.reason for warning in first.warnings} >= set(warnings), where
     for where, text in rest.pop("says", {}).items():
         messages = [reason.message for c in _candidates(plan, fleet, where) for reason in c.reasons]
         assert any(text in message for message in messages), messages

@@ -62,7 +62,7 @@ def test_every_pool_and_runtime_has_an_outcome_that_json_can_hold(
     for candidate in decision.candidates:
         fine = candidate.outcome in (Outcome.CHOSEN, Outcome.FITS)
         assert bool(candidate.reasons) != fine
-        assert all(finding.message for finding in (*candidate.reasons, *candidate.doubts))
+        assert all(finding.message for finding in (*candidate.reasons, *candidate.warnings))
     assert (decision.choice is not None) == (decision.verdict is Verdict.PLACED)
     assert told["message"]
 

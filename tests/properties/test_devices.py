@@ -26,7 +26,7 @@ def test_a_job_that_accepts_every_kind_never_gets_an_unknown_device(one: Any, ot
     found = decision(one, other, *pools, placement={"devices": ALL_KINDS})
     for candidate in found.candidates:
         pool = candidate.pool
-        assert all(finding.message for finding in (*candidate.reasons, *candidate.doubts))
+        assert all(finding.message for finding in (*candidate.reasons, *candidate.warnings))
         assert pool.share is None or 0 < pool.share[0] <= pool.share[1]
         assert pool.memory is None or pool.memory > 0
         if candidate.outcome in (Outcome.CHOSEN, Outcome.FITS):

@@ -348,4 +348,6 @@ def test_a_number_of_gpus_in_a_fix_divides_the_heads(objects: list[Object], spec
     if decision.fix is None or not counts or counts[0].after is None:
         return
     after = decided(mended(document, decision.fix), objects, ANY_IMAGES)
-    assert Reason.HEADS_NOT_DIVIDED not in {doubt.reason for doubt in after.candidates[0].doubts}, decision.fix.message
+    assert Reason.HEADS_NOT_DIVIDED not in {warning.reason for warning in after.candidates[0].warnings}, (
+        decision.fix.message
+    )

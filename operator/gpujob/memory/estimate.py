@@ -50,7 +50,7 @@ class Estimate:
         """What a device must have usable: the peak, the allocator's overhead, and the driver's context. Never less than `expected`."""
         peak = self.course.peak
         held = max(peak + allocator_overhead.contexts(self.work), _held(self.work, self.course))
-        return held + _doubt(self.work, peak)
+        return held + _warning(self.work, peak)
 
     @derived
     def taken(self) -> int:
@@ -58,7 +58,7 @@ class Estimate:
         if self.work.method is not Method.INFERENCE:
             return self.high
         peak = self.course.peak
-        return peak + allocator_overhead.taken_beyond_peak(self.work, self.course) + _doubt(self.work, peak)
+        return peak + allocator_overhead.taken_beyond_peak(self.work, self.course) + _warning(self.work, peak)
 
     @derived
     def low(self) -> int:
@@ -66,17 +66,17 @@ class Estimate:
         are quantised too.
         """
         least = max(_lean(self.work, moment).total for moment in self.moments)
-        return least - _doubt(self.work, least)
+        return least - _warning(self.work, least)
 
     @derived
     def least(self) -> Components:
         """The low end of each of `components`."""
-        return Components(*(part + _doubt(self.work, -part) for part in _lean(self.work, self.components)))
+        return Components(*(part + _warning(self.work, -part) for part in _lean(self.work, self.components)))
 
     @derived
     def greatest(self) -> Components:
         """The high end of each of `components`."""
-        return Components(*(part + _doubt(self.work, part) for part in self.components))
+        return Components(*(part + _warning(self.work, part) for part in self.components))
 
     @property
     def most(self) -> Components:
@@ -114,7 +114,7 @@ def estimate(work: Workload) -> Estimate:
     return Estimate(_course(work), work)
 
 
-def _doubt(work: Workload, amount: int) -> int:
+def _warning(work: Workload, amount: int) -> int:
     """The error in bytes of an amount for an assumed shape, rounded down."""
     return amount * WIDER[0] // WIDER[1] if work.inferred else 0
 

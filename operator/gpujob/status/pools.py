@@ -68,7 +68,7 @@ def status(
 
 def contradiction(pool: Pool, uid: str, held: Mapping[str, Any], instance: str, now: str) -> dict[str, Any] | None:
     """The Warning event that labels, device plugin and catalog contradict each other, once for each change of the message."""
-    findings = (*pool.doubts, *((pool.problem,) if pool.problem else ()))
+    findings = (*pool.warnings, *((pool.problem,) if pool.problem else ()))
     contradictions = "; ".join(finding.message for finding in findings if finding.reason is Reason.LABELS_CONTRADICT)
     if not contradictions or contradictions in str(condition(held, ConditionType.READ).get("message")):
         return None
@@ -82,8 +82,8 @@ def _updates(pool: Pool, fleet: Fleet) -> Iterator[ConditionUpdate]:
     if problem:
         yield ConditionUpdate(ConditionType.READ, False, problem.reason, problem.message)
     else:
-        doubts = "; ".join(doubt.message for doubt in pool.doubts)
-        yield ConditionUpdate(ConditionType.READ, True, Reason.READ, doubts or "labels and catalog agree")
+        warnings = "; ".join(warning.message for warning in pool.warnings)
+        yield ConditionUpdate(ConditionType.READ, True, Reason.READ, warnings or "labels and catalog agree")
     if not pool.discovered:
         yield _overlap(fleet.overlaps.get(pool.name))
 

@@ -15,7 +15,7 @@ CHOSEN = {
     "pool", "vendor", "accelerator", "nodes", "gpusPerNode", "nodeNames", "image", "runtime", "pricePerHour",
     "priceSource",
 }  # fmt: skip
-CANDIDATE = {"pool", "runtime", "shape", "outcome", "reasons", "doubts", "pricePerHour"}
+CANDIDATE = {"pool", "runtime", "shape", "outcome", "reasons", "warnings", "pricePerHour"}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_json_has_the_members_of_the_reference(plan: Command) -> None:
         assert set(candidate) >= CANDIDATE
         assert candidate["outcome"] in {"Chosen", "Fits", "Busy", "Misconfigured", "Rejected"}
         assert candidate["shape"] == "1x2"
-        assert all(set(finding) == {"reason", "message"} for finding in candidate["reasons"] + candidate["doubts"])
+        assert all(set(finding) == {"reason", "message"} for finding in candidate["reasons"] + candidate["warnings"])
 
 
 def test_memory_is_shown_by_component_low_expected_and_high(plan: Command) -> None:
@@ -220,7 +220,7 @@ def test_what_is_wrong_with_the_job_itself_is_said_once(plan: Command) -> None:
     assert out.count("FlashAtention is no known feature") == 1
     assert out.count("pytorc is no known framework") == 1
     wide = plan(manifest(gpuMemory="500G"), "-o", "wide").out
-    assert wide.count("no command is given") == 1, "what is doubtful on every pool is so of the job"
+    assert wide.count("no command is given") == 1, "what is uncertain on every pool is so of the job"
 
 
 def test_images_that_fail_for_one_reason_take_one_line(gpujob: Command, tmp_path: Path) -> None:

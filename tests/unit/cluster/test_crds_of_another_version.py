@@ -42,7 +42,7 @@ async def test_before_the_first_look_nobody_leads() -> None:
 
 async def test_with_whole_crds_a_process_leads() -> None:
     crds = await looked(document())
-    assert (crds.may_lead(), crds.hindrances(), crds.doubts()) == (True, [], [])
+    assert (crds.may_lead(), crds.hindrances(), crds.warnings()) == (True, [], [])
     assert set(crds.counts().values()) == {0}
     assert len(crds.counts()) == 8
 
@@ -70,7 +70,7 @@ async def test_a_status_field_that_is_lost_keeps_it_from_leading_until_it_is_the
 async def test_a_spec_field_that_is_lost_is_told_and_hinders_nothing() -> None:
     crds = await looked(without("gpujobs", SPEC))
     assert (crds.may_lead(), crds.hindrances()) == (True, [])
-    (said,) = crds.doubts()
+    (said,) = crds.warnings()
     assert said.startswith("the CRD gpujobs.gpujob.dev lacks spec.retries, so what people write there is lost: ")
     assert crds.counts()["gpujobs", "spec"] == 1
 
@@ -86,7 +86,7 @@ async def test_a_group_that_is_not_there_keeps_it_from_leading() -> None:
 async def test_schemas_that_may_not_be_read_are_told_and_hinder_nothing(error: ApiError) -> None:
     crds = await looked(error)
     assert (crds.may_lead(), crds.hindrances()) == (True, [])
-    assert crds.doubts() == [f"whether the CRDs are of this version is unknown: {error}"]
+    assert crds.warnings() == [f"whether the CRDs are of this version is unknown: {error}"]
     known = await looked(without("gpujobs", STATUS), error)
     assert not known.may_lead(), "what was seen stays known"
 

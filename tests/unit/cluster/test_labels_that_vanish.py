@@ -60,7 +60,7 @@ def test_a_job_is_placed_while_labels_are_gone_and_no_longer_after_five_minutes(
     cluster.write(versioned(of(node("n1", H100)), 3))
     early = cluster.decided(30.0)
     assert (early.verdict, early.choice and early.choice.nodes) == (Verdict.PLACED, ("n1",))
-    assert Reason.LABELS_GONE in {doubt.reason for doubt in early.candidates[0].doubts}
+    assert Reason.LABELS_GONE in {warning.reason for warning in early.candidates[0].warnings}
     assert cluster.index.fleet_version() > version
     version = cluster.index.fleet_version()
     late = cluster.decided(400.0)

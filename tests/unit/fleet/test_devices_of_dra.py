@@ -78,7 +78,7 @@ def h100s(count: int = 8, **more: Any) -> Object:
 def test_slices_of_every_version_are_read(version: str) -> None:
     devices = [h100(f"gpu-{index}") for index in range(8)]
     pool = pool_of(fleet(node("n"), resource_slice("n", NVIDIA, *devices, version=version), NVIDIA_CLASS), "n")
-    assert (pool.accelerator_id, pool.resource, pool.problem, pool.doubts[:0]) == ("H100-SXM", GPU, None, ())
+    assert (pool.accelerator_id, pool.resource, pool.problem, pool.warnings[:0]) == ("H100-SXM", GPU, None, ())
     assert (pool.total, pool.free, pool.driver, pool.kind) == (8, 8, "580.126.20", "Whole")
     assert pool.memory == pool_of(fleet(node("m", H100)), "m").memory
 
@@ -117,7 +117,7 @@ def test_partitions_of_amd_are_parts() -> None:
 def test_the_size_that_amd_s_driver_falls_back_to_is_a_contradiction_and_the_smaller_counts() -> None:
     pool = pool_of(fleet(node("n"), resource_slice("n", AMD, mi300x("gpu-0", memory="80Gi")), AMD_CLASS), "n")
     assert pool.memory == 80 * 1024**3
-    assert Reason.LABELS_CONTRADICT in {doubt.reason for doubt in pool.doubts}
+    assert Reason.LABELS_CONTRADICT in {warning.reason for warning in pool.warnings}
 
 
 @pytest.mark.parametrize("kind", [{"type": "amdgpu"}, {"type": "amdgpu-partition", "partitionProfile": "cpx_nps2"}])
@@ -297,17 +297,19 @@ def test_a_taint_of_which_a_device_plugin_does_not_know_is_told(rule: Object, sa
     taint = "example.com/broken=yes:NoSchedule (ResourceSlice or DeviceTaintRule)"
     expected = [says.format(taint, "its device plugin does not know")] if says else []
     assert found.verdict is Verdict.PLACED
-    assert [doubt.message for doubt in found.candidates[0].doubts if doubt.reason is Reason.DEVICE_TAINTED] == expected
+    assert [
+        warning.message for warning in found.candidates[0].warnings if warning.reason is Reason.DEVICE_TAINTED
+    ] == expected
 
 
 def test_a_taint_of_devices_is_told_and_ranks_no_pool_lower() -> None:
     sick = resource_slice("n", NVIDIA, h100("gpu-0", taints=[{"key": "xid", "effect": "NoSchedule"}]), h100("gpu-1"))
     found = decision(node("n"), sick, NVIDIA_CLASS)
-    (doubt,) = [doubt for doubt in found.candidates[0].doubts if doubt.reason is Reason.DEVICE_TAINTED]
-    assert doubt.message == (
+    (warning,) = [warning for warning in found.candidates[0].warnings if warning.reason is Reason.DEVICE_TAINTED]
+    assert warning.message == (
         "1 of 2 devices of node n has the device taint xid:NoSchedule (ResourceSlice or DeviceTaintRule) and no pod gets them"
     )
-    assert score.telling([doubt]) == 0
+    assert score.telling([warning]) == 0
     every = decision(node("n"), sick, NVIDIA_CLASS, taint_rule("all"))
     assert (every.verdict, summary.reason(every)) == (Verdict.WAITING, Reason.DEVICE_TAINTED)
     assert summary.summary(every).endswith(
@@ -366,7 +368,7 @@ def test_two_models_under_one_name_are_told_apart_by_claims() -> None:
 def test_a_device_plugin_beside_the_slices_offers_the_same_devices() -> None:
     pool = pool_of(fleet(node("n", H100), h100s(), NVIDIA_CLASS, resource_claim("c", NVIDIA, "n", "gpu-0")), "n")
     assert (pool.total, pool.free, pool.problem) == (8, 7, None)
-    assert Reason.LABELS_CONTRADICT in {doubt.reason for doubt in pool.doubts}
+    assert Reason.LABELS_CONTRADICT in {warning.reason for warning in pool.warnings}
 
 
 def test_devices_for_virtual_machines_and_of_other_drivers_are_passed_over() -> None:

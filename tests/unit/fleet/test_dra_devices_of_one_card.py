@@ -191,7 +191,7 @@ def test_a_job_leaves_the_slices_of_its_node_their_part() -> None:
 def test_the_number_of_devices_of_one_card_contradicts_no_label(mode: str, held: int) -> None:
     offered = uncounted(0, mode)[held:]
     pool = pool_of(fleet(node("n", price="2"), resource_slice("n", AMD, *offered), AMD_CLASS), "n")
-    assert (pool.portion.profile, pool.total, pool.doubts) == (mode, len(offered), ())
+    assert (pool.portion.profile, pool.total, pool.warnings) == (mode, len(offered), ())
 
 
 BOTH = node(

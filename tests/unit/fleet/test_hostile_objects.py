@@ -174,20 +174,20 @@ ODD: list[tuple[dict[str, str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("labels", "told"), ODD, ids=str)
-def test_a_figure_in_a_label_that_can_be_none_is_a_doubt(labels: dict[str, str], told: list[str]) -> None:
+def test_a_figure_in_a_label_that_can_be_none_is_a_warning(labels: dict[str, str], told: list[str]) -> None:
     device = node("h", labels={**H100_LABELS, **labels}, devices={"nvidia.com/gpu": "8"})
     (pool,) = fleet(device).pools
-    doubts = [found.message for found in pool.doubts if found.reason is Reason.LABEL_UNREADABLE]
-    assert doubts == [f"{label}, which is no figure that can be; it is not used" for label in told]
+    warnings = [found.message for found in pool.warnings if found.reason is Reason.LABEL_UNREADABLE]
+    assert warnings == [f"{label}, which is no figure that can be; it is not used" for label in told]
     assert pool.problem is None
 
 
 @pytest.mark.parametrize("key", ["amd.com/gpu.vram", "beta.amd.com/gpu.vram", "amd.com/gpu.vram.192G"])
-def test_an_amd_figure_that_can_be_none_is_a_doubt(key: str) -> None:
+def test_an_amd_figure_that_can_be_none_is_a_warning(key: str) -> None:
     device = node("m", labels={"amd.com/gpu.device-id": "74a1", key: "-1"}, devices={"amd.com/gpu": "8"})
     (pool,) = fleet(device).pools
-    doubts = [found.message for found in pool.doubts if found.reason is Reason.LABEL_UNREADABLE]
-    assert doubts == [f'label {key} is "-1", which is no figure that can be; it is not used']
+    warnings = [found.message for found in pool.warnings if found.reason is Reason.LABEL_UNREADABLE]
+    assert warnings == [f'label {key} is "-1", which is no figure that can be; it is not used']
 
 
 def test_capacity_stands_for_an_allocatable_that_is_not_there() -> None:

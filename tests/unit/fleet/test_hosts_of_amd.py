@@ -21,12 +21,12 @@ def host(name: str, kernel: Any = "6.8.0-79-generic", system: Any = UBUNTU, gpu:
     return found
 
 
-def doubts(*nodes: Object) -> dict[str, str]:
+def warnings(*nodes: Object) -> dict[str, str]:
     (pool,) = fleet(*nodes).pools
     return {
-        doubt.reason.value: doubt.message
-        for doubt in pool.doubts
-        if doubt.reason.value in ("KernelOld", "SystemUnlisted")
+        warning.reason.value: warning.message
+        for warning in pool.warnings
+        if warning.reason.value in ("KernelOld", "SystemUnlisted")
     }
 
 
@@ -49,7 +49,7 @@ def doubts(*nodes: Object) -> dict[str, str]:
     ],
 )  # fmt: skip
 def test_a_host_on_which_rocm_is_known_to_run_has_no_warning(kernel: Any, system: Any) -> None:
-    assert doubts(host("a", kernel, system)) == {}
+    assert warnings(host("a", kernel, system)) == {}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_host_on_which_rocm_is_known_to_run_has_no_warning(kernel: Any, system
     ],
 )  # fmt: skip
 def test_an_older_kernel_is_a_warning(kernel: str, said: str) -> None:
-    assert doubts(host("a", kernel)) == {"KernelOld": said}
+    assert warnings(host("a", kernel)) == {"KernelOld": said}
 
 
 @pytest.mark.parametrize(
@@ -74,26 +74,26 @@ def test_an_older_kernel_is_a_warning(kernel: str, said: str) -> None:
     ],
 )  # fmt: skip
 def test_another_system_is_a_warning_with_those_that_are_known(system: str) -> None:
-    assert doubts(host("a", system=system)) == {"SystemUnlisted": f"node a has {system}; {KNOWN}"}
+    assert warnings(host("a", system=system)) == {"SystemUnlisted": f"node a has {system}; {KNOWN}"}
 
 
 def test_of_several_nodes_the_first_is_named_and_the_others_counted() -> None:
     nodes = [host("c", "5.4.1"), host("b", "5.4.0"), host("a"), host("d", "5.10.0", "Debian GNU/Linux 11 (bullseye)")]
-    assert doubts(*nodes) == {
+    assert warnings(*nodes) == {
         "KernelOld": "node b (and 2 more nodes likewise) has Linux 5.4.0; 5.15 or later is better for ROCm; upgrade the kernel",
         "SystemUnlisted": f"node d has Debian GNU/Linux 11 (bullseye); {KNOWN}",
     }
 
 
 def test_nodes_of_nvidia_have_no_such_warning() -> None:
-    assert doubts(host("a", "4.18.0", "Ubuntu 18.04", H100)) == {}
+    assert warnings(host("a", "4.18.0", "Ubuntu 18.04", H100)) == {}
 
 
 def test_a_plan_shows_it_and_places_the_job_all_the_same() -> None:
     old = host("a", "5.4.0", "Ubuntu 20.04.6 LTS")
     found = decision(old)
     assert found.verdict is Verdict.PLACED
-    assert {"KernelOld", "SystemUnlisted"} <= {doubt.reason.value for doubt in best_per_pool(found)[0].doubts}
+    assert {"KernelOld", "SystemUnlisted"} <= {warning.reason.value for warning in best_per_pool(found)[0].warnings}
 
 
 def test_it_lowers_no_rank() -> None:
@@ -115,7 +115,7 @@ def test_an_admin_s_pool_and_its_published_condition_have_it_too() -> None:
 
 
 def test_a_hostile_report_stays_one_short_line() -> None:
-    said = doubts(host("a", "5.4.0", "Evil\n\x1b[31m" + "x" * 500))["SystemUnlisted"]
+    said = warnings(host("a", "5.4.0", "Evil\n\x1b[31m" + "x" * 500))["SystemUnlisted"]
     assert "\n" not in said
     assert "\x1b" not in said
     assert len(said) < 250

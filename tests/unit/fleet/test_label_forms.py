@@ -67,7 +67,7 @@ def test_real_labels_name_the_device_and_its_usable_memory(
     gpu: Any, count: int, name: str, least: float, most: float
 ) -> None:
     found = facts(gpu, count)
-    assert (found.name, found.problem, found.doubts) == (name, None, ())
+    assert (found.name, found.problem, found.warnings) == (name, None, ())
     assert found.memory is not None
     assert least * GIB <= found.memory < most * GIB
     assert found.driver in ("580.95.05", "6.16.13")
@@ -126,7 +126,7 @@ def test_of_two_models_of_one_architecture_the_smaller_counts() -> None:
     labels = counted(device_id={"74a1": 4, "74a5": 4}, vram={"192G": 4, "256G": 4}, cu_count={"304": 8})
     found = facts(labels=labels, devices={"amd.com/gpu": "8"})
     assert (found.name, found.problem) == ("MI300X", None)
-    assert [doubt.reason for doubt in found.doubts] == [Reason.MODELS_DIFFER]
+    assert [warning.reason for warning in found.warnings] == [Reason.MODELS_DIFFER]
     assert found.memory == facts(MI300X).memory
 
 
@@ -136,15 +136,15 @@ def test_a_node_of_whole_cards_and_partitions_has_a_group_for_each() -> None:
     whole, part = {g.resource: g for g in groups_of(read_node(raw), load_catalog())}.values()
     if whole.resource != "amd.com/spx_nps1":
         whole, part = part, whole
-    assert (whole.facts.portion.kind, whole.facts.memory, whole.facts.doubts) == ("Whole", facts(MI300X).memory, ())
-    assert (part.facts.portion.kind, part.facts.share, part.facts.doubts) == ("Partition", (1, 8), ())
+    assert (whole.facts.portion.kind, whole.facts.memory, whole.facts.warnings) == ("Whole", facts(MI300X).memory, ())
+    assert (part.facts.portion.kind, part.facts.share, part.facts.warnings) == ("Partition", (1, 8), ())
     assert part.facts.memory == (facts(MI300X).memory or 0) // 8
     assert (whole.silicon, part.silicon) == (None, None)
     assert (whole.beside, part.beside) == (4, 32)
 
 
 @pytest.mark.parametrize(
-    ("labels", "devices", "kind", "share", "gib", "doubted"),
+    ("labels", "devices", "kind", "share", "gib", "warned"),
     [
         # What the labeller writes for a partitioned node, with and without the partition label.
         ({"amd.com/gpu.compute-memory-partition": "cpx_nps4"}, {"amd.com/gpu": "64"}, "Partition", (1, 8), 23.96, True),
@@ -165,7 +165,7 @@ def test_a_node_of_whole_cards_and_partitions_has_a_group_for_each() -> None:
     ],
 )
 def test_partitions_in_any_form(
-    labels: dict[str, str], devices: dict[str, str], kind: str, share: Any, gib: float, doubted: bool
+    labels: dict[str, str], devices: dict[str, str], kind: str, share: Any, gib: float, warned: bool
 ) -> None:
     whole = {key: None for key in MI300X.labels(8, "") if ".vram" in key}
     own = {**whole, "amd.com/gpu.vram": "192G"} if ".vram" not in str(labels) else whole
@@ -173,7 +173,7 @@ def test_partitions_in_any_form(
     found = facts(MI300X, labels={**own, **labels}, devices=devices)
     assert (found.portion.kind, found.share, found.problem) == (kind, share, None)
     assert found.memory == pytest.approx(gib * GIB, rel=1e-3)
-    assert (Reason.LABELS_CONTRADICT in {doubt.reason for doubt in found.doubts}) is doubted
+    assert (Reason.LABELS_CONTRADICT in {warning.reason for warning in found.warnings}) is warned
 
 
 def test_an_unknown_mode_or_an_odd_number_is_a_problem() -> None:
@@ -207,7 +207,7 @@ def test_the_smaller_of_label_and_catalog_counts(vram: str, memory: float) -> No
 
 
 @pytest.mark.parametrize(
-    ("product", "mebibytes", "doubted"),
+    ("product", "mebibytes", "warned"),
     [
         ("NVIDIA-RTX-A6000", "49140", False),
         ("NVIDIA-RTX-A6000", "46068", False),  # With error correction on.
@@ -217,18 +217,18 @@ def test_the_smaller_of_label_and_catalog_counts(vram: str, memory: float) -> No
     ],
 )
 def test_error_correction_that_takes_of_the_memory_is_no_contradiction(
-    product: str, mebibytes: str, doubted: bool
+    product: str, mebibytes: str, warned: bool
 ) -> None:
     labels = {"nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": mebibytes}
     found = facts(labels=labels, devices={"nvidia.com/gpu": "1"})
     assert found.memory is not None
     assert found.memory <= int(mebibytes) * 1024**2
-    assert (Reason.LABELS_CONTRADICT in {doubt.reason for doubt in found.doubts}) is doubted
+    assert (Reason.LABELS_CONTRADICT in {warning.reason for warning in found.warnings}) is warned
 
 
-def test_figures_that_differ_are_a_doubt() -> None:
+def test_figures_that_differ_are_a_warning() -> None:
     labels = {key: None for key in MI300X.labels(8, "") if ".vram" in key} | {"amd.com/gpu.vram": "150G"}
-    assert [doubt.reason for doubt in facts(MI300X, 8, labels=labels).doubts] == [Reason.LABELS_CONTRADICT]
+    assert [warning.reason for warning in facts(MI300X, 8, labels=labels).warnings] == [Reason.LABELS_CONTRADICT]
 
 
 @pytest.mark.parametrize(
@@ -296,22 +296,22 @@ def test_mig_resources_are_sized_by_the_catalog_or_by_their_eighths(resource: st
     found = facts(H100, devices={resource: "8"})
     assert (found.portion.kind, found.share, found.problem) == ("Partition", share, None)
     assert found.memory == pytest.approx(gib * GIB, rel=2e-3)
-    told = {doubt.reason for doubt in found.doubts}
+    told = {warning.reason for warning in found.warnings}
     assert told == ({Reason.MEM_UNKNOWN} if resource.endswith("1g.20gb") else set())
 
 
 @pytest.mark.parametrize(
-    ("profile", "mebibytes", "most", "doubted"),
+    ("profile", "mebibytes", "most", "warned"),
     [("2g.35gb", 33280, 33, False), ("2g.35gb", 143771, 35.2, True), ("3g.71gb", 143771, 70.3, True)],
 )
 def test_a_slice_has_no_more_than_its_eighths_whatever_stale_labels_say(
-    profile: str, mebibytes: int, most: float, doubted: bool
+    profile: str, mebibytes: int, most: float, warned: bool
 ) -> None:
     labels = {"nvidia.com/gpu.product": f"NVIDIA-H200-MIG-{profile}", "nvidia.com/gpu.memory": str(mebibytes)}
     found = facts(H200, labels=labels, devices={"nvidia.com/gpu": 8})
     assert found.memory is not None
     assert found.memory / 2**30 <= most
-    assert (Reason.LABELS_CONTRADICT in {doubt.reason for doubt in found.doubts}) is doubted
+    assert (Reason.LABELS_CONTRADICT in {warning.reason for warning in found.warnings}) is warned
 
 
 def test_mig_labels_of_strategy_mixed_belong_to_their_profile() -> None:
@@ -378,18 +378,18 @@ def test_driver_labels_and_their_old_twins(labels: dict[str, str], driver: str |
     assert facts(H100, 8, labels={**GONE, **labels}).driver == driver
 
 
-def test_drivers_that_contradict_each_other_are_a_doubt() -> None:
+def test_drivers_that_contradict_each_other_are_a_warning() -> None:
     found = facts(H100, 8, labels={**GONE, NEW + "full": "580.95.05", OLD + "major": "550", OLD + "minor": "54"})
-    assert [doubt.message for doubt in found.doubts] == [
+    assert [warning.message for warning in found.warnings] == [
         "labels say driver 550.54 and driver 580.95.05; the older counts; restart GPU Feature Discovery"
     ]
 
 
 @pytest.mark.parametrize(("driver", "cuda"), [("580.95.05", "12.4"), ("550.54.14", "13.0"), ("610.43", "12.9")])
-def test_a_driver_and_a_cuda_that_do_not_go_together_are_a_doubt(driver: str, cuda: str) -> None:
+def test_a_driver_and_a_cuda_that_do_not_go_together_are_a_warning(driver: str, cuda: str) -> None:
     major, minor = cuda.split(".")
     found = facts(H100, 8, labels={**GONE, NEW + "full": driver, RUNTIME + "major": major, RUNTIME + "minor": minor})
-    assert [doubt.message for doubt in found.doubts] == [
+    assert [warning.message for warning in found.warnings] == [
         f"labels say driver {driver} and CUDA {cuda}, which do not go together; the older counts; "
         "restart GPU Feature Discovery"
     ]

@@ -133,7 +133,7 @@ def test_devices_that_only_labels_promise_lack_their_plugin(labels: dict[str, st
 
 
 def _said(pool: Pool) -> str:
-    return "; ".join(doubt.message for doubt in pool.doubts)
+    return "; ".join(warning.message for warning in pool.warnings)
 
 
 @pytest.mark.parametrize(
@@ -294,15 +294,17 @@ def test_a_pool_that_asks_a_cloud_for_other_devices_than_it_names_says_so(
     pool = fleet(admin).pool("grows")
     assert pool is not None
     assert (words or "") in _said(pool)
-    assert bool(words) == any(doubt.reason is Reason.LABELS_CONTRADICT for doubt in pool.doubts)
+    assert bool(words) == any(warning.reason is Reason.LABELS_CONTRADICT for warning in pool.warnings)
 
 
 @pytest.mark.parametrize("mode", ["cpx_nps1", "dpx_nps1", "qpx_nps1"])
-def test_partitions_of_one_memory_are_a_doubt(mode: str) -> None:
+def test_partitions_of_one_memory_are_a_warning(mode: str) -> None:
     pool = pool_of(
         fleet(node("n", MI325X, devices={f"amd.com/{mode}": "16"}, labels={"beta.amd.com/gpu.vram.256G": None})), "n"
     )
-    assert [doubt.reason for doubt in pool.doubts if f"in mode {mode} the" in doubt.message] == [Reason.SHARED_DEVICE]
+    assert [warning.reason for warning in pool.warnings if f"in mode {mode} the" in warning.message] == [
+        Reason.SHARED_DEVICE
+    ]
 
 
 def test_hostile_words_of_clouds_break_nothing() -> None:

@@ -158,7 +158,7 @@ def test_no_machine_has_sixty_four_cards_whatever_old_labels_say_of_their_memory
     assert (pool.kind, pool.share) == ("Partition", (1, 8))
     assert pool.memory is not None
     assert pool.memory < 24 * GIB
-    assert Reason.LABELS_CONTRADICT in {doubt.reason for doubt in pool.doubts}
+    assert Reason.LABELS_CONTRADICT in {warning.reason for warning in pool.warnings}
 
 
 def test_an_accelerator_of_the_other_vendor_is_the_admin_s_to_mend() -> None:
@@ -185,7 +185,7 @@ def test_devices_that_the_labeller_counts_as_unshared_go_before_the_instance_typ
     said = (
         f"labels count {count} devices of which none is shared, instance type {machine} says {has}: the former counts"
     )
-    assert said in [doubt.message for doubt in found.candidates[0].doubts]
+    assert said in [warning.message for warning in found.candidates[0].warnings]
     # A labeller that says nothing of sharing counts no more than the machine.
     older = decision(node("n", gpu, count, labels=labels | dict.fromkeys(unshared)), gpusPerNode=count)
     assert (older.verdict, older.candidates[0].reasons[0].reason) == (Verdict.MISCONFIGURED, Reason.DEVICE_UNKNOWN)
@@ -225,7 +225,7 @@ def test_where_nodes_are_there_new_ones_have_no_more_gpus_than_the_selected_mach
         "needs 6 GPUs on one node, the largest node has 4"
     )
     said = "spec.provision.gpusPerNode is 6, instance type g6.12xlarge has 4 GPUs: new nodes count with 4"
-    assert said in [doubt.message for doubt in decision(pool, there).candidates[0].doubts]
+    assert said in [warning.message for warning in decision(pool, there).candidates[0].warnings]
     # Another selector may select larger machines too.
     other = gpupool("p", {"team": "x"}, provision={"maxNodes": 2, "gpusPerNode": 6})
     assert decision(other, node("n", L4, 4, labels=selected | {"team": "x"}), gpusPerNode=6).verdict is Verdict.PLACED
@@ -302,7 +302,7 @@ def test_whole_devices_by_an_admin_s_word_contradict_the_labels_in_a_warning() -
     found = decision(split(8, {}, labels=X), gpupool("lab", X, accelerator="L40S"), gpusPerNode=8)
     assert found.verdict is Verdict.PLACED
     assert "labels count 4 devices, nvidia.com/gpu shows 8: all are taken as whole, as the GPUPool says" in {
-        doubt.message for doubt in found.candidates[0].doubts
+        warning.message for warning in found.candidates[0].warnings
     }
 
 

@@ -77,5 +77,5 @@ def test_such_a_node_is_the_last_choice_and_the_plan_says_why() -> None:
     both = decide(demand(nodes=2, gpusPerNode=8), fleet, known)
     assert both.choice is not None
     assert [
-        (each.reason, each.message) for each in both.choice.candidate.doubts if each.reason is Reason.NODE_DOUBTED
+        (each.reason, each.message) for each in both.choice.candidate.warnings if each.reason is Reason.NODE_DOUBTED
     ] == [(Reason.NODE_DOUBTED, "node a: 2 jobs failed there lately (NodeLost); pods may fail or be slow there")]

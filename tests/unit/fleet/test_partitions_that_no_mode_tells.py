@@ -37,7 +37,7 @@ def test_parts_are_never_taken_for_whole_cards(one: Object, kind: str) -> None:
     if kind == "Partition":
         assert pool.memory is not None
         assert pool.memory < 24 * 2**30
-        assert Reason.LABELS_CONTRADICT in {doubt.reason for doubt in pool.doubts}
+        assert Reason.LABELS_CONTRADICT in {warning.reason for warning in pool.warnings}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_of_two_sizes_the_smaller_counts_and_is_told(more: dict[str, str]) -> No
     (pool,) = fleet(one, catalog=ANY_IMAGES).pools
     assert pool.memory is not None
     assert pool.memory < 24 * 2**30
-    said = [doubt.message for doubt in pool.doubts if doubt.reason is Reason.LABELS_CONTRADICT]
+    said = [warning.message for warning in pool.warnings if warning.reason is Reason.LABELS_CONTRADICT]
     assert (
         "labels say 24Gi and 192Gi of memory for one device; the smaller is used; restart AMD's node labeller" in said
     )
@@ -83,7 +83,7 @@ def test_partitions_made_after_the_label_of_a_mode(
     assert pool.memory is not None
     assert 0.99 * gib < pool.memory / 2**30 < gib
     said = f"labels say dpx_nps2 and amd.com/gpu shows {count} devices, more than that leaves room for"
-    assert any(doubt.message.startswith(said) for doubt in pool.doubts) is (gib < 96)
+    assert any(warning.message.startswith(said) for warning in pool.warnings) is (gib < 96)
 
 
 def test_an_mi350p_is_four_compute_dies() -> None:
@@ -99,7 +99,7 @@ def test_of_a_part_that_reports_a_whole_card_nobody_knows_the_memory() -> None:
     one = node("a", None, labels=labels, devices={"amd.com/cpx_nps1": "4"})
     (pool,) = fleet(one, catalog=ANY_IMAGES).pools
     assert (pool.kind, pool.memory) == ("Partition", None)
-    assert Reason.MEM_UNKNOWN in {doubt.reason for doubt in pool.doubts}
+    assert Reason.MEM_UNKNOWN in {warning.reason for warning in pool.warnings}
 
 
 @pytest.mark.parametrize(

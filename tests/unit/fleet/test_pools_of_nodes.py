@@ -325,7 +325,7 @@ def test_the_worst_node_says_what_an_admin_s_pool_can_do() -> None:
 def test_a_known_old_driver_counts_where_others_are_unknown() -> None:
     unsaid = {key: None for key in H100.labels(8, "") if "driver" in key or "cuda.runtime" in key}
     found = fleet(node("a", H100, labels={**X, **unsaid}), node("b", H100, labels=X), gpupool("mine", X)).pools[0]
-    assert (found.driver, [doubt.reason for doubt in found.doubts]) == (
+    assert (found.driver, [warning.reason for warning in found.warnings]) == (
         "580.95.05",
         [Reason.DRIVER_UNKNOWN, Reason.PRICE_INDICATIVE],
     )
@@ -406,8 +406,8 @@ def price(found: Fleet, name: str = "n") -> tuple[int | None, str]:
     return (pool.price.per_gpu_hour, pool.price.source) if pool.price else (None, "")
 
 
-def doubts(found: Fleet, name: str = "n") -> list[Reason]:
-    return [doubt.reason for doubt in pool_of(found, name).doubts]
+def warnings(found: Fleet, name: str = "n") -> list[Reason]:
+    return [warning.reason for warning in pool_of(found, name).warnings]
 
 
 MACHINE = {
@@ -426,17 +426,17 @@ def test_an_admin_s_price_then_the_annotation_then_the_list_then_the_model() -> 
     assert price(fleet(annotated)) == (3_000_000, ANNOTATION)
     listed = fleet(node("n", H100, labels=MACHINE))
     assert price(listed) == (6_880_000, "list price aws p5.48xlarge us-east-1, 2026-07-20")
-    assert doubts(listed) == []
+    assert warnings(listed) == []
     plain = fleet(node("n", H100))
     assert price(plain)[1].startswith("indicative: median of ")
-    assert doubts(plain) == [Reason.PRICE_INDICATIVE]
+    assert warnings(plain) == [Reason.PRICE_INDICATIVE]
     assert price(fleet(node("n", devices={GPU: "8"}))) == (None, "")
 
 
-def test_a_list_price_of_another_region_is_a_doubt() -> None:
+def test_a_list_price_of_another_region_is_a_warning() -> None:
     found = fleet(node("n", H100, labels={**MACHINE, "topology.kubernetes.io/region": "eu-north-1"}))
     assert price(found)[1] == "list price aws p5.48xlarge us-east-1, 2026-07-20"
-    assert doubts(found) == [Reason.PRICE_INDICATIVE]
+    assert warnings(found) == [Reason.PRICE_INDICATIVE]
 
 
 @pytest.mark.parametrize(
@@ -461,8 +461,10 @@ def test_a_sick_device_does_not_change_the_price_of_the_others() -> None:
 def test_an_annotation_that_is_no_price_is_said_and_not_used(text: str) -> None:
     found = fleet(node("n", H100, price=text))
     assert price(found)[1].startswith("indicative")
-    assert doubts(found) == [Reason.PRICE_INVALID, Reason.PRICE_INDICATIVE]
-    assert pool_of(found, "n").doubts[0].message.startswith(f"annotation {Annotation.PRICE_PER_GPU_HOUR} of node n is ")
+    assert warnings(found) == [Reason.PRICE_INVALID, Reason.PRICE_INDICATIVE]
+    assert (
+        pool_of(found, "n").warnings[0].message.startswith(f"annotation {Annotation.PRICE_PER_GPU_HOUR} of node n is ")
+    )
 
 
 def test_in_an_admin_s_pool_the_dearest_annotation_counts_and_all_nodes_need_one() -> None:
@@ -473,7 +475,7 @@ def test_in_an_admin_s_pool_the_dearest_annotation_counts_and_all_nodes_need_one
     # The list price of the other node is lower.
     assert price(fleet(dear, unsaid, gpupool("mine", X))) == (4_000_000, ANNOTATION)
     for order in ([dear, wrong, unsaid], [unsaid, wrong, dear]):
-        assert doubts(fleet(*order, gpupool("mine", X))) == [Reason.PRICE_INVALID, Reason.PRICE_INDICATIVE]
+        assert warnings(fleet(*order, gpupool("mine", X))) == [Reason.PRICE_INVALID, Reason.PRICE_INDICATIVE]
 
 
 # --- Several resources of the same cards
@@ -493,7 +495,7 @@ def test_what_a_pod_takes_of_a_card_is_gone_from_every_resource_of_it() -> None:
     assert free_of(fleet(twice(), pod("p", "n", {"amd.com/gpu": 3}))) == {"amd.com/gpu": 5, "amd.com/cpx_nps4": 40}
     assert free_of(fleet(twice(), pod("p", "n", {"amd.com/cpx_nps4": 9}))) == {"amd.com/gpu": 6, "amd.com/cpx_nps4": 55}
     for pool in fleet(twice()).pools:
-        assert Reason.LABELS_CONTRADICT in {doubt.reason for doubt in pool.doubts}
+        assert Reason.LABELS_CONTRADICT in {warning.reason for warning in pool.warnings}
         assert pool.nodes[0].beside == 0
 
 
@@ -514,15 +516,15 @@ def test_memory_per_gpu_is_the_admin_s_last_word() -> None:
     pool = fleet(node("n", H100, labels=X), gpupool("mine", X, memoryPerGPU="70Gi")).pool("mine")
     assert pool is not None
     assert pool.memory == 70 * 1024**3
-    assert Reason.LABELS_CONTRADICT not in {doubt.reason for doubt in pool.doubts}
+    assert Reason.LABELS_CONTRADICT not in {warning.reason for warning in pool.warnings}
 
 
-def test_more_memory_than_a_card_has_is_believed_and_doubted() -> None:
+def test_more_memory_than_a_card_has_is_believed_with_a_warning() -> None:
     pool = fleet(node("n", H100, labels=X), gpupool("mine", X, memoryPerGPU="200Gi")).pool("mine")
     assert pool is not None
     assert pool.memory == 200 * 1024**3
     said = "spec.memoryPerGPU is 200Gi, a whole H100-SXM has 80Gi by the catalog; the GPUPool counts"
-    assert said in [doubt.message for doubt in pool.doubts]
+    assert said in [warning.message for warning in pool.warnings]
 
 
 def test_whole_devices_and_parts_are_no_pool() -> None:
@@ -579,12 +581,12 @@ def test_partitions_that_only_the_admin_s_model_sizes() -> None:
     assert pool.memory == pytest.approx(23.96 * 1024**3, rel=1e-3)
 
 
-def test_doubts_about_a_model_that_the_admin_replaced_are_dropped() -> None:
+def test_warnings_about_a_model_that_the_admin_replaced_are_dropped() -> None:
     labels = {"nvidia.com/gpu.memory": "75000", **X}
-    assert len(fleet(node("n", H100, labels=labels)).pools[0].doubts) == 2
+    assert len(fleet(node("n", H100, labels=labels)).pools[0].warnings) == 2
     pool = fleet(node("n", H100, labels=labels), gpupool("mine", X, accelerator="A100-80GB")).pool("mine")
     assert pool is not None
-    assert [doubt.message for doubt in pool.doubts if doubt.reason is Reason.LABELS_CONTRADICT] == [
+    assert [warning.message for warning in pool.warnings if warning.reason is Reason.LABELS_CONTRADICT] == [
         "labels report 73.24Gi for each device where the catalog has 79.34Gi for A100-80GB; the smaller is used",
         "spec.accelerator is A100-80GB, labels of node n say H100-SXM; the GPUPool counts, and of memory the smaller figure",
     ]

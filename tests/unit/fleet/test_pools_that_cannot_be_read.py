@@ -44,21 +44,21 @@ def test_the_nodes_of_a_pool_that_cannot_be_read_are_held(spec: dict[str, Any]) 
     both = decision(claimed, free, pool)
     assert both.choice is not None
     assert both.choice.nodes == ("b",)
-    assert not both.choice.candidate.doubts or all(
-        d.reason is not Reason.INVALID_SPEC for d in both.choice.candidate.doubts
+    assert not both.choice.candidate.warnings or all(
+        d.reason is not Reason.INVALID_SPEC for d in both.choice.candidate.warnings
     )
 
 
 @pytest.mark.parametrize(
     "selector", [None, 7, {}, {"matchLabels": 3}, {"matchLabel": X}, {"matchExpressions": [{"key": "a"}]}]
 )
-def test_where_not_even_its_selector_can_be_read_every_other_pool_has_a_doubt(selector: Any) -> None:
+def test_where_not_even_its_selector_can_be_read_every_other_pool_has_a_warning(selector: Any) -> None:
     pool = {**gpupool("mine", X), "spec": {"nodeSelector": selector, "onlyForTeams": {}}}
     found = decision(node("a", H100, labels=X), pool)
     assert found.verdict is Verdict.PLACED
-    doubts = [doubt.message for doubt in found.candidates[0].doubts if doubt.reason is Reason.INVALID_SPEC]
-    assert len(doubts) == 1
-    assert doubts[0].startswith("GPUPool mine cannot be read, nor which nodes it claims; they may be these: ")
+    warnings = [warning.message for warning in found.candidates[0].warnings if warning.reason is Reason.INVALID_SPEC]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("GPUPool mine cannot be read, nor which nodes it claims; they may be these: ")
 
 
 def test_an_older_pool_keeps_its_nodes_from_one_that_cannot_be_read() -> None:

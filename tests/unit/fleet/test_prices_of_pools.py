@@ -72,7 +72,7 @@ def test_a_partition_of_an_owned_gpu_costs_its_part() -> None:
 def test_an_absurd_sum_is_no_price() -> None:
     pool = owned(gpuPurchase="10000000", utilization="0.000001")
     assert pool.price is None
-    assert [doubt.message for doubt in pool.doubts] == [
+    assert [warning.message for warning in pool.warnings] == [
         "spec.price.ownership comes to $285388127.85 an hour for a GPU, above $100000.00; correct it"
     ]
 
@@ -97,7 +97,7 @@ NEW = {"maxNodes": 2, "gpusPerNode": 8}
 def test_a_price_of_nothing_on_a_node_is_none_and_the_pool_says_what_to_write(written: str) -> None:
     pool = pool_of(fleet(node("n", MI300X, price=written)), "n")
     assert pool.price is None or pool.price.per_gpu_hour > 0
-    said = [doubt.message for doubt in pool.doubts if doubt.reason is Reason.PRICE_INVALID]
+    said = [warning.message for warning in pool.warnings if warning.reason is Reason.PRICE_INVALID]
     assert said == [
         f"annotation gpujob.dev/price-per-gpu-hour of node n is ignored: {written!r} often means that the price is not known; where "
         'these GPUs cost nothing, set spec.price.perGPUHour of a GPUPool to "0"'
@@ -126,7 +126,7 @@ def test_nodes_to_be_added_have_the_price_that_the_pool_says_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "source", "micro", "doubts"),
+    ("labels", "source", "micro", "warnings"),
     [
         ({"node.kubernetes.io/instance-type": "p5.48xlarge", "topology.kubernetes.io/region": "us-east-1"},
          "list price aws p5.48xlarge us-east-1, 2026-07-20", 6_880_000, []),
@@ -137,13 +137,13 @@ def test_nodes_to_be_added_have_the_price_that_the_pool_says_of_them() -> None:
     ],
 )  # fmt: skip
 def test_nodes_to_be_added_have_the_list_price_of_what_the_selector_demands(
-    labels: dict[str, str], source: str, micro: int | None, doubts: list[str]
+    labels: dict[str, str], source: str, micro: int | None, warnings: list[str]
 ) -> None:
     pool = fleet(gpupool("new", labels, accelerator="H100-SXM", provision=NEW)).pools[0]
     assert pool.price is not None
     assert pool.price.source.startswith(source)
     assert micro is None or pool.price.per_gpu_hour == micro
-    assert [doubt.reason for doubt in pool.doubts if doubt.reason.startswith("Price")] == doubts
+    assert [warning.reason for warning in pool.warnings if warning.reason.startswith("Price")] == warnings
     assert (pool.capacity_type == "Spot") is (labels.get("karpenter.sh/capacity-type") == "spot")
 
 
@@ -163,7 +163,7 @@ def test_spot_has_its_own_price_and_on_demand_stands_for_what_nobody_lists(
     assert pool.price is not None
     assert pool.price.source == source
     assert micro is None or pool.price.per_gpu_hour == micro
-    said = [doubt.message for doubt in pool.doubts]
+    said = [warning.message for warning in pool.warnings]
     stands = "no Reserved price is known, the price on demand stands for it; set one in a GPUPool"
     assert (stands in said) is (capacity == "reserved")
 

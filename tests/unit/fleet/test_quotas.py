@@ -183,14 +183,14 @@ def test_the_cluster_s_default_class_counts_where_a_job_names_none() -> None:
     assert placed(HIGH, limit, classes=[None, None]) == ["Placed", "Placed"]
 
 
-def test_a_scope_that_nobody_knows_is_a_doubt_and_no_refusal() -> None:
+def test_a_scope_that_nobody_knows_is_a_warning_and_no_refusal() -> None:
     odd = quota(hard={"pods": "0"}, scopes=["Weather"]) | {"apiVersion": "v1", "kind": "ResourceQuota"}
     odd["metadata"] = {"name": "odd", "namespace": "team"}
     known = fleet(node("n", H100), odd, catalog=ANY_IMAGES)
     (found,) = place_all([Waiting("u", "", demand(), namespace="team")], known, ANY_IMAGES)
     assert found.verdict is found.decision.verdict is Verdict.PLACED
     assert [
-        doubt.message for doubt in found.decision.candidates[0].doubts if doubt.reason is Reason.QUOTA_UNCHECKED
+        warning.message for warning in found.decision.candidates[0].warnings if warning.reason is Reason.QUOTA_UNCHECKED
     ] == ["ResourceQuota odd has the scope Weather, of which nothing is known here: what it leaves is unchecked"]
 
 
@@ -258,11 +258,11 @@ def test_claims_that_name_no_class_may_be_of_the_default_one(hard: dict[str, str
     asked = replace(demand(nodes=2, volumes=volumes), namespace="default")
     found = decide(asked, here, ANY_IMAGES)
     assert found.verdict is Verdict.PLACED
-    doubts = [each for each in found.candidates[0].doubts if each.reason is Reason.QUOTA_UNCHECKED]
-    assert bool(doubts) is warned
+    warnings = [each for each in found.candidates[0].warnings if each.reason is Reason.QUOTA_UNCHECKED]
+    assert bool(warnings) is warned
     if warned:
         (name,) = hard
-        assert doubts[0].message == (
+        assert warnings[0].message == (
             f"ResourceQuota q: {name} would refuse the volume claims if fast is the default StorageClass; name the class in them"
         )
 
@@ -369,7 +369,7 @@ def test_a_claim_that_names_no_class_counts_in_the_quota_of_the_default_one(
     queue = [Waiting(f"{number}", "", demand(volumes=volumes), namespace="default") for number in range(2)]
     first, second = (placing.decision for placing in place_all(queue, here, ANY_IMAGES))
     assert first.verdict is Verdict.PLACED
-    assert Reason.QUOTA_UNCHECKED not in {each.reason for each in first.candidates[0].doubts}
+    assert Reason.QUOTA_UNCHECKED not in {each.reason for each in first.candidates[0].warnings}
     assert second.verdict is (Verdict.WAITING if counted else Verdict.PLACED)
     if counted:
         assert summary.summary(second).endswith(f"ResourceQuota q: {name} needs 20Gi, 10Gi left of 30Gi")

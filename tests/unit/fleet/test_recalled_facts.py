@@ -39,7 +39,7 @@ def test_the_last_known_facts_stand_in_for_five_minutes(gpu: Any) -> None:
     gone = read(bare(devices={gpu.resource: "8"}))
     groups, held_on = recalled(gone, held, 100.0)
     assert (groups[0].facts.name, groups[0].facts.problem) == (held.groups[0].facts.name, None)
-    assert [doubt.reason for doubt in groups[0].facts.doubts] == [Reason.LABELS_GONE]
+    assert [warning.reason for warning in groups[0].facts.warnings] == [Reason.LABELS_GONE]
     assert held_on is not None
     assert held_on.until == 400.0
     # Read again meanwhile: the five minutes count from the first time.
@@ -54,7 +54,7 @@ def test_the_last_known_facts_stand_in_for_five_minutes(gpu: Any) -> None:
 def test_labels_that_come_back_are_believed_again() -> None:
     _, held = recalled(read(bare()), remembered(node("n", H100)), 100.0)
     back, fresh = recalled(read(node("n", H100)), held, 200.0)
-    assert back[0].facts.doubts == ()
+    assert back[0].facts.warnings == ()
     assert fresh is not None
     assert fresh.until is None
 

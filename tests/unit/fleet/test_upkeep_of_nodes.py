@@ -146,7 +146,7 @@ def test_other_states_and_those_of_the_other_vendor_hinder_nobody(gpu: Any, labe
     pool = pool_of(fleet(node("n", gpu, labels={label: value})), "n")
     assert pool.nodes[0].unready is None
     assert pool.nodes[0].suspected is None
-    assert pool.doubts == fleet(node("n", gpu)).pools[0].doubts
+    assert pool.warnings == fleet(node("n", gpu)).pools[0].warnings
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,9 @@ def test_a_taint_that_merely_advises_makes_the_node_the_last_one() -> None:
     found = decision(tainted, node("b", H100))
     assert found.choice is not None
     assert found.choice.nodes == ("b",)
-    assert "taint nvidia.com/gpu-error=degraded:PreferNoSchedule" in decision(tainted).candidates[0].doubts[-1].message
+    assert (
+        "taint nvidia.com/gpu-error=degraded:PreferNoSchedule" in decision(tainted).candidates[0].warnings[-1].message
+    )
 
 
 def test_a_healthy_node_of_a_dearer_pool_goes_before_one_that_may_be_faulty() -> None:
@@ -361,7 +363,7 @@ def test_a_node_that_may_be_faulty_is_told_where_a_gang_needs_it() -> None:
     found = decision(with_condition(node("a", H100), "AcceleratedHardwareReady", "False"), node("b", H100), nodes=2)
     assert found.choice is not None
     assert found.choice.nodes == ("a", "b")
-    assert Reason.NODE_DOUBTED in {doubt.reason for doubt in found.candidates[0].doubts}
+    assert Reason.NODE_DOUBTED in {warning.reason for warning in found.candidates[0].warnings}
 
 
 def test_devices_for_virtual_machines_need_no_plugin() -> None:
@@ -502,8 +504,8 @@ def test_maintenance_that_begins_after_the_job_has_ended_costs_nothing(
     (placing,) = place_all([asked], fleet(*nodes, catalog=catalog), catalog, now=now)
     assert placing.choice is not None
     assert placing.choice.candidate.pool.accelerator_id == winner
-    doubted = {doubt.reason for each in placing.decision.candidates for doubt in each.doubts}
-    assert (Reason.MAINTENANCE_PLANNED in doubted) is (winner != "H100-SXM")
+    warned = {warning.reason for each in placing.decision.candidates for warning in each.warnings}
+    assert (Reason.MAINTENANCE_PLANNED in warned) is (winner != "H100-SXM")
     assert placing.decision.choice == placing.choice
 
 

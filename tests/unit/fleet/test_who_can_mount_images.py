@@ -37,5 +37,5 @@ def test_versions_decide_and_what_is_unknown_is_never_able(
 
 
 @pytest.mark.parametrize("status", [{}, {"nodeInfo": None}, {"nodeInfo": []}, {"nodeInfo": "x" * 9000}])
-def test_a_node_that_says_nothing_is_a_doubt(status: Any) -> None:
+def test_a_node_that_says_nothing_is_a_warning(status: Any) -> None:
     assert read_node({"metadata": {"name": "n"}, "status": status}).image_mounts.able is None

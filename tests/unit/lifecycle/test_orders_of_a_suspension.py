@@ -269,7 +269,7 @@ def test_an_operator_that_was_off_meanwhile_blames_nothing_either(pods: int, lat
     [(0, False, "PodDeleted"), (1, False, "PodDeleted"), (2, False, "PodDeleted"), (3, False, "PodReplaced"),
      (1, True, "PodDeleted"), (2, True, "PodReplaced")],
 )  # fmt: skip
-def test_a_job_that_was_never_suspended_leaves_no_doubt(generation: int, paused: bool, reason: str) -> None:
+def test_a_job_that_was_never_suspended_leaves_no_warning(generation: int, paused: bool, reason: str) -> None:
     """A child that admission created suspended is resumed by one change of its spec, and another change suspends it again."""
     said = {"message": EXITED.format("gone", 1), "failing_since": at(9), "generation": generation, "paused": paused}
     status = Operator(1).status_after(10.0, [], "Failed", **said)

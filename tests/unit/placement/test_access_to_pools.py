@@ -308,11 +308,11 @@ def test_a_job_names_a_service_account_that_the_admin_allows(
         ]
 
 
-def test_without_an_installation_the_service_account_is_a_doubt() -> None:
+def test_without_an_installation_the_service_account_is_a_warning() -> None:
     found = planned(node("n", H100), serviceAccountName="reader")
     assert found.verdict is Verdict.PLACED
-    doubts = [each.message for each in found.candidates[0].doubts]
-    assert "nothing is known of the ServiceAccounts that the admin allows here, reader is unchecked" in doubts
+    warnings = [each.message for each in found.candidates[0].warnings]
+    assert "nothing is known of the ServiceAccounts that the admin allows here, reader is unchecked" in warnings
 
 
 ENDING = (

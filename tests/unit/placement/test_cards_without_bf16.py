@@ -25,7 +25,7 @@ def first(found: Decision) -> Candidate:
 
 
 def warnings(found: Decision) -> list[str]:
-    return [doubt.message for doubt in first(found).doubts if doubt.reason is Reason.BF16_EMULATED]
+    return [warning.message for warning in first(found).warnings if warning.reason is Reason.BF16_EMULATED]
 
 
 def speed(found: Decision) -> int:

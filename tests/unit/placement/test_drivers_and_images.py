@@ -39,7 +39,7 @@ def cuda_driver(version: str) -> dict[str, Any]:
 
 def said(found: Candidate, reason: Reason) -> list[str]:
     """The messages of a candidate's warnings and reasons of one word."""
-    return [each.message for each in (*found.doubts, *found.reasons) if each.reason is reason]
+    return [each.message for each in (*found.warnings, *found.reasons) if each.reason is reason]
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,18 @@ def test_amdgpu_modules(row: dict[str, Any], module: str | None, reason: Reason,
 
 
 @pytest.mark.parametrize("module", ["6.10.0", "6.12.12", "6.16.99"])
-def test_a_module_inside_the_window_is_no_doubt(module: str) -> None:
+def test_a_module_inside_the_window_is_no_warning(module: str) -> None:
     window = {"driverWindow": {"min": "6.10.0", "max": "6.16.99"}}
-    assert not candidate(MI300X, images({**ROCM, **window}), driver(module)).doubts
+    assert not candidate(MI300X, images({**ROCM, **window}), driver(module)).warnings
 
 
 def test_the_row_s_own_word_counts_more_than_that_of_its_release() -> None:
-    assert not candidate(MI300X, images({**ROCM, "minDriver": "6.2"}), driver("6.3.6")).doubts
+    assert not candidate(MI300X, images({**ROCM, "minDriver": "6.2"}), driver("6.3.6")).warnings
     older = images({**CUDA, "minDriver": "535"})
     assert candidate(H100, older, cuda_driver("550.54.15")).outcome is Outcome.CHOSEN
 
 
-def test_an_unknown_release_of_cuda_is_a_doubt() -> None:
+def test_an_unknown_release_of_cuda_is_a_warning() -> None:
     found = candidate(H100, images({**CUDA, "backendVersion": "14.0"}))
     assert said(found, Reason.DRIVER_UNKNOWN) == [
         "the driver that CUDA 14.0 needs is unknown; set minDriver in the image's GPURuntime"
@@ -113,7 +113,7 @@ def test_a_model_that_came_with_a_later_release() -> None:
     ]
 
 
-def test_code_that_the_driver_compiles_is_a_doubt() -> None:
+def test_code_that_the_driver_compiles_is_a_warning() -> None:
     found = candidate(RUBIN, images(CUDA))
     assert found.outcome is Outcome.CHOSEN
     assert said(found, Reason.IMAGE_COMPILED_AT_START) == [

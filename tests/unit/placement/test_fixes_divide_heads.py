@@ -35,7 +35,7 @@ def gpus(*objects: Object, **spec: Any) -> tuple[object, set[Reason]]:
     assert after.choice is not None
     (change,) = decided.fix.changes
     assert change.field == "spec.gpusPerNode"
-    return change.after, {doubt.reason for doubt in after.choice.candidate.doubts}
+    return change.after, {warning.reason for warning in after.choice.candidate.warnings}
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def gpus(*objects: Object, **spec: Any) -> tuple[object, set[Reason]]:
     ],
 )
 def test_the_most_that_divides_the_heads(objects: list[Object], asked: int, model: dict[str, Any], left: int) -> None:
-    count, doubts = gpus(*objects, gpusPerNode=asked, model=model)
+    count, warnings = gpus(*objects, gpusPerNode=asked, model=model)
     assert count == left
-    assert doubts.isdisjoint({Reason.HEADS_NOT_DIVIDED, Reason.MEM_TIGHT})
+    assert warnings.isdisjoint({Reason.HEADS_NOT_DIVIDED, Reason.MEM_TIGHT})
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,6 @@ def test_other_jobs_get_the_most(spec: dict[str, Any]) -> None:
 
 
 def test_more_gpus_for_a_model_divide_its_heads() -> None:
-    count, doubts = gpus(node("l", L4, 8, price="2"), gpusPerNode=3, model=LLAMA | {"sharding": "TensorParallel"})
+    count, warnings = gpus(node("l", L4, 8, price="2"), gpusPerNode=3, model=LLAMA | {"sharding": "TensorParallel"})
     assert count == 8
-    assert Reason.HEADS_NOT_DIVIDED not in doubts
+    assert Reason.HEADS_NOT_DIVIDED not in warnings

@@ -34,7 +34,7 @@ def chosen(objects: list[Object], **spec: Any) -> Candidate | None:
 
 def is_sure(candidate: Candidate | None) -> bool:
     """Whether a job is placed without MemTight."""
-    return candidate is not None and Reason.MEM_TIGHT not in {doubt.reason for doubt in candidate.doubts}
+    return candidate is not None and Reason.MEM_TIGHT not in {warning.reason for warning in candidate.warnings}
 
 
 def is_the_most(objects: list[Object], field: str, most: int, spec: dict[str, Any]) -> None:

@@ -72,8 +72,8 @@ def test_two_equal_nodes_of_two_pools_run_a_gang(
     told = plan(found)
     first, second = (each.name for each in fleet(node("a", gpu, **one), node("b", gpu, **other)).whole_pools)
     assert dollars is None or told["chosen"]["pricePerHour"] == dollars
-    doubts = [doubt.message for doubt in found.candidates[0].doubts if doubt.reason is Reason.NODES_DIFFER]
-    assert doubts == [f"its nodes are those of {first} and {second}, which differ in {differ}"]
+    warnings = [warning.message for warning in found.candidates[0].warnings if warning.reason is Reason.NODES_DIFFER]
+    assert warnings == [f"its nodes are those of {first} and {second}, which differ in {differ}"]
 
 
 @pytest.mark.parametrize("spelled", ["2.0", "2", " 2.00", "2.000"])
@@ -345,7 +345,7 @@ def test_a_driver_that_is_not_known_of_some_nodes_is_not_hidden_by_that_of_other
     unlabelled = node("b", H100, labels={key: None for key in labels if key.startswith("nvidia.com/cuda.")})
     found = decided(node("a", H100), unlabelled, **PAIR)
     assert found.choice is not None
-    unknown = [each.message for each in found.choice.candidate.doubts if each.reason is Reason.DRIVER_UNKNOWN]
+    unknown = [each.message for each in found.choice.candidate.warnings if each.reason is Reason.DRIVER_UNKNOWN]
     known = fleet(node("a", H100), unlabelled, catalog=CATALOG)
     assert unknown == [f"no label has the driver of {next(pool.name for pool in known.whole_pools if not pool.driver)}"]
 

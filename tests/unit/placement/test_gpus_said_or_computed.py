@@ -31,9 +31,9 @@ def decided(*objects: Object, **spec: Any) -> Decision:
     return decision(*objects, catalog=ANY_IMAGES, **spec)
 
 
-def doubts(found: Decision) -> dict[Reason, str]:
+def warnings(found: Decision) -> dict[Reason, str]:
     assert found.choice is not None
-    return {doubt.reason: doubt.message for doubt in found.choice.candidate.doubts}
+    return {warning.reason: warning.message for warning in found.choice.candidate.warnings}
 
 
 @pytest.mark.parametrize(
@@ -63,26 +63,26 @@ def test_the_number_that_the_model_gives_can_be_written_down(
         computed.choice.candidate.pool.name,
         computed.choice.nodes,
     )
-    assert doubts(said) == doubts(computed)
+    assert warnings(said) == warnings(computed)
     assert (said.choice.candidate.price_of_work, said.choice.candidate.gang.memory) == (
         computed.choice.candidate.price_of_work,
         gang.memory,
     )
     if gang.gpus > 1:
-        assert doubts(said)[Reason.SHARDING_ASSUMED] == ASSUMED.format(gang.gpus)
+        assert warnings(said)[Reason.SHARDING_ASSUMED] == ASSUMED.format(gang.gpus)
     # As one of several shapes it is the same too.
     shaped = decided(*pools, model=model, shapes=[{"nodes": gang.nodes, "gpusPerNode": gang.gpus_per_node}])
     assert shaped.choice is not None
-    assert (shaped.choice.candidate.pool.name, doubts(shaped)) == (
+    assert (shaped.choice.candidate.pool.name, warnings(shaped)) == (
         computed.choice.candidate.pool.name,
-        doubts(computed),
+        warnings(computed),
     )
 
 
 @pytest.mark.parametrize(("gpu", "count"), [(H100, 2), (H100, 8), (A100, 4), (MI300X, 8)])
 def test_gpus_that_each_hold_the_whole_model_are_data_parallel_and_count_all(gpu: Amd | Nvidia, count: int) -> None:
     found = decided(node("n", gpu), model=ADAPTED_8B, gpusPerNode=count)
-    assert Reason.SHARDING_ASSUMED not in doubts(found)
+    assert Reason.SHARDING_ASSUMED not in warnings(found)
     assert found.candidates[0].scales
     one = decided(node("n", gpu), model=ADAPTED_8B).candidates[0]
     assert found.candidates[0].speed_of_job == count * (one.speed_of_job or 0)

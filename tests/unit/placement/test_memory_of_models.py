@@ -37,10 +37,10 @@ def test_a_device_below_the_expected_peak_is_refused_with_the_numbers() -> None:
     )
 
 
-def test_between_peak_and_high_end_is_a_doubt_that_ranks_lower() -> None:
+def test_between_peak_and_high_end_is_a_warning_that_ranks_lower() -> None:
     found = decision(node("n", H100), gpusPerNode=1, model=TIGHT)
     assert found.verdict is Verdict.PLACED
-    tight = next(doubt for doubt in found.candidates[0].doubts if doubt.reason is Reason.MEM_TIGHT)
+    tight = next(warning for warning in found.candidates[0].warnings if warning.reason is Reason.MEM_TIGHT)
     assert tight.message == (
         "the model needs 75.35Gi on each GPU, and 79.34Gi with what the allocator may reserve; H100-SXM has 79.09Gi"
     )
@@ -52,7 +52,7 @@ def test_between_peak_and_high_end_is_a_doubt_that_ranks_lower() -> None:
         placement={"objective": "Cost"},
     )
     assert both.candidates[0].pool.accelerator_id == "MI300X"
-    assert Reason.MEM_TIGHT not in {doubt.reason for doubt in both.candidates[0].doubts}
+    assert Reason.MEM_TIGHT not in {warning.reason for warning in both.candidates[0].warnings}
 
 
 def test_the_estimate_follows_the_gpus_of_each_shape() -> None:
@@ -191,7 +191,7 @@ def test_around_the_limit_of_a_device_the_shown_numbers_say_what_is_decided(sequ
         admin = gpupool("l", labels, accelerator="L4", memoryPerGPU=f"{mebibytes}Mi")
         found = decision(admin, node("l", L4, labels=labels), gpusPerNode=1, model=model)
         candidate = found.candidates[0]
-        said = next(each.message for each in (*candidate.reasons, *candidate.doubts) if each.reason in TOO_SMALL)
+        said = next(each.message for each in (*candidate.reasons, *candidate.warnings) if each.reason in TOO_SMALL)
         need, most, has = map(float, SIZES_OF_A_SENTENCE.search(said).groups())  # type: ignore[union-attr]
         placed = found.verdict is Verdict.PLACED
         assert (need <= has) == placed, said

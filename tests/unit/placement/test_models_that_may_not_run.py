@@ -97,8 +97,8 @@ def test_the_advice_of_another_number_holds_the_model(
     gpu: Any, count: int, model: dict[str, Any], asked: int, advice: str
 ) -> None:
     found = decided(node("n", gpu, count), model=model, gpusPerNode=asked)
-    (doubt,) = (each for each in found.candidates[0].doubts if each.reason is Reason.HEADS_NOT_DIVIDED)
-    assert doubt.message.endswith(f"and tensor parallel engines reject that; {advice}")
+    (warning,) = (each for each in found.candidates[0].warnings if each.reason is Reason.HEADS_NOT_DIVIDED)
+    assert warning.message.endswith(f"and tensor parallel engines reject that; {advice}")
     if advice.startswith("gpusPerNode"):
         said = decided(node("n", gpu, count), model=model, gpusPerNode=int(advice.split()[1]))
         assert said.verdict is Verdict.PLACED

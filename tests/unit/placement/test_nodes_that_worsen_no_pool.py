@@ -173,7 +173,7 @@ def test_an_unknown_driver_is_a_warning_where_the_others_are_new_enough() -> Non
     assert alone.choice is not None
     assert both.choice is not None
     assert (alone.choice.nodes, both.choice.nodes) == (("c",), ("b", "c"))
-    reasons = [{doubt.reason for doubt in each.candidates[0].doubts} for each in (alone, both)]
+    reasons = [{warning.reason for warning in each.candidates[0].warnings} for each in (alone, both)]
     assert [Reason.DRIVER_UNKNOWN in each for each in reasons] == [False, True]
 
 

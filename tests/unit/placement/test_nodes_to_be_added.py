@@ -219,11 +219,13 @@ def test_a_taint_of_new_nodes_that_is_not_tolerated() -> None:
     assert [f.reason for f in found.candidates[0].reasons] == [Reason.TAINT_NOT_TOLERATED]
 
 
-def test_unknown_sizes_of_new_nodes_are_a_doubt() -> None:
+def test_unknown_sizes_of_new_nodes_are_a_warning() -> None:
     found = decided(growing(provision={"maxNodes": 1, "gpusPerNode": 8}), gpusPerNode=2)
     assert found.choice is not None
-    doubts = [doubt.message for doubt in found.choice.candidate.doubts]
-    assert "CPU and memory of nodes to be added are unknown; set spec.provision.cpu and spec.provision.memory" in doubts
+    warnings = [warning.message for warning in found.choice.candidate.warnings]
+    assert (
+        "CPU and memory of nodes to be added are unknown; set spec.provision.cpu and spec.provision.memory" in warnings
+    )
     assert (found.choice.needs.millicores, found.choice.needs.memory) == (8_000, 32 * 2**30)
 
 
@@ -241,9 +243,9 @@ def test_an_unknown_disk_of_new_nodes_is_a_warning_and_no_disk_of_nothing(
 ) -> None:
     found = decided(growing(provision={"maxNodes": 1, "gpusPerNode": 8, **sizes}), **spec)
     assert found.verdict is Verdict.PLACED
-    assert NO_DISK in [doubt.message for doubt in found.candidates[0].doubts]
+    assert NO_DISK in [warning.message for warning in found.candidates[0].warnings]
     unasked = decided(growing(provision={"maxNodes": 1, "gpusPerNode": 8, **sizes}))
-    assert NO_DISK not in [doubt.message for doubt in unasked.candidates[0].doubts]
+    assert NO_DISK not in [warning.message for warning in unasked.candidates[0].warnings]
 
 
 def test_the_disk_of_new_nodes_can_be_said() -> None:
@@ -251,7 +253,7 @@ def test_the_disk_of_new_nodes_can_be_said() -> None:
     found = decided(pool, resources={"ephemeralStorage": "400Gi"})
     assert (
         found.verdict,
-        [doubt.message for doubt in found.candidates[0].doubts if doubt.reason is Reason.NODE_UNKNOWN],
+        [warning.message for warning in found.candidates[0].warnings if warning.reason is Reason.NODE_UNKNOWN],
     ) == (
         Verdict.PLACED,
         [],
@@ -512,8 +514,8 @@ def test_one_known_size_of_new_nodes_counts_whatever_the_others_are(
 )
 def test_the_warning_names_the_sizes_that_are_unknown(sizes: dict[str, str], warning: str | None) -> None:
     found = decided(growing(provision={"maxNodes": 1, "gpusPerNode": 8, **sizes}))
-    doubts = [doubt.message for doubt in found.candidates[0].doubts if doubt.reason is Reason.NODE_UNKNOWN]
-    assert doubts == ([warning] if warning else [])
+    warnings = [warning.message for warning in found.candidates[0].warnings if warning.reason is Reason.NODE_UNKNOWN]
+    assert warnings == ([warning] if warning else [])
 
 
 def test_two_jobs_share_the_known_cpu_of_one_new_node() -> None:

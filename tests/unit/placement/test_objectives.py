@@ -314,8 +314,8 @@ def test_a_cent_less_is_still_cheaper_than_any_speed() -> None:
 
 
 def test_at_an_equal_price_fewer_warnings_come_before_speed() -> None:
-    doubtful = {"nvidia.com/gpu.memory": "70000"}
-    found = decided(node("h", H100, price="1", labels=doubtful), node("l", L4, price="1"), objective="Cost")
+    smaller = {"nvidia.com/gpu.memory": "70000"}
+    found = decided(node("h", H100, price="1", labels=smaller), node("l", L4, price="1"), objective="Cost")
     assert summary.summary(found) == (
         "l4-ondemand is cheapest of 2 pools with room at $1.00 an hour, with fewer warnings than h100-sxm-ondemand at the same price"
     )

@@ -112,13 +112,13 @@ def profile(measurements: Any) -> Object:
         ([None], "of the 1 measurements of GPUJobProfile llama, 1 cannot be read and does not count"),
     ],
 )
-def test_measurements_that_do_not_count_are_a_doubt_of_the_profiles_jobs(measurements: Any, said: str) -> None:
+def test_measurements_that_do_not_count_are_a_warning_of_the_profiles_jobs(measurements: Any, said: str) -> None:
     raw = profile(measurements)
     assert profile_of(raw).unread == said
     objects = read_cluster([node("a", H100), raw])
     wanted = informed(_job("llama"), profiles_of(objects))
-    doubts = [doubt.message for doubt in decide(wanted, fleet(node("a", H100)), SHIPPED).candidates[0].doubts]
-    assert (said in doubts) == bool(said)
+    warnings = [warning.message for warning in decide(wanted, fleet(node("a", H100)), SHIPPED).candidates[0].warnings]
+    assert (said in warnings) == bool(said)
     assert informed(_job("other"), profiles_of(objects)).unread == ""
 
 

@@ -358,7 +358,7 @@ def test_a_node_to_be_added_may_be_as_the_worst(worse: Object, spec: dict[str, A
     assert found.choice is not None, summary(found)
     chosen = found.choice.candidate
     assert (found.choice.nodes, chosen.price_per_hour) == (("", "", ""), 3 * dollars)
-    assert any("are like those of mix/" in doubt.message for doubt in chosen.doubts) is warns
+    assert any("are like those of mix/" in warning.message for warning in chosen.warnings) is warns
 
 
 SHARED = {"nvidia.com/gpu.sharing-strategy": "time-slicing", "nvidia.com/gpu.replicas": "4"}

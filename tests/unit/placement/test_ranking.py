@@ -27,12 +27,12 @@ def test_the_cheaper_pool_is_first_and_one_without_a_price_last() -> None:
     assert order(*nodes, placement={"maxPricePerHour": "5"}) == ["MI300X", "H100-SXM"]
 
 
-def test_at_one_price_fewer_doubts_then_more_speed_then_less_memory_then_the_name() -> None:
-    doubtful = {"nvidia.com/gpu.memory": "70000"}
+def test_at_one_price_fewer_warning_then_more_speed_then_less_memory_then_the_name() -> None:
+    smaller = {"nvidia.com/gpu.memory": "70000"}
     nodes = [
         node("a", MI355X, price="1"),
         node("b", MI210, price="1"),
-        node("c", A100, price="1", labels=doubtful),
+        node("c", A100, price="1", labels=smaller),
         node("d", MI300X, price="1"),
     ]
     assert order(*nodes, placement={"objective": "Cost"}) == ["MI355X", "MI300X", "MI210", "A100-80GB"]
@@ -120,11 +120,11 @@ def test_own_images_are_tried_where_they_are_for() -> None:
     one = decision(*nodes, images={"cuda": {"image": "own:cuda"}})
     assert one.choice is not None
     assert (one.choice.candidate.runtime.image, one.choice.nodes) == ("own:cuda", ("n",))
-    assert Reason.IMAGE_UNCHECKED in {doubt.reason for doubt in one.choice.candidate.doubts}
+    assert Reason.IMAGE_UNCHECKED in {warning.reason for warning in one.choice.candidate.warnings}
     both = decision(*nodes, images={"cuda": {"image": "own:cuda"}, "rocm": {"image": "own:rocm", "runtime": "rocm"}})
     assert both.choice is not None
     assert both.choice.candidate.runtime.image == "own:rocm"
-    assert Reason.IMAGE_UNCHECKED not in {doubt.reason for doubt in both.choice.candidate.doubts}
+    assert Reason.IMAGE_UNCHECKED not in {warning.reason for warning in both.choice.candidate.warnings}
 
 
 def test_a_catalog_without_images_of_a_stack_refuses_its_pools_by_name() -> None:

@@ -256,7 +256,7 @@ def test_why_an_image_is_refused(objects: list[Object], catalog: Any, sentence: 
 def test_as_root_an_image_for_root_only_is_taken_and_said() -> None:
     found = decision(H, catalog=ROOT, command=["python"], securityContext={"runAsUser": 0})
     assert found.choice is not None
-    assert [doubt.message for doubt in found.choice.candidate.doubts] == [
+    assert [warning.message for warning in found.choice.candidate.warnings] == [
         'runs as root, which the "restricted" Pod Security level refuses'
     ]
 
@@ -339,7 +339,7 @@ def test_of_several_changes_the_nearest_is_told() -> None:
     assert fix.message == "with spec.gpuMemory 84G instead of 85G it would fit pool h100-sxm-ondemand"
 
 
-def test_the_plan_in_json_has_every_candidate_and_the_doubts() -> None:
+def test_the_plan_in_json_has_every_candidate_and_the_warning() -> None:
     told = orjson.loads(
         orjson.dumps(
             decision_json.plan(decided(H, node("t", L4, 4, price="3"), gpusPerNode=2, placement={"objective": "Value"}))
@@ -429,7 +429,7 @@ def test_an_excluded_pool_may_have_no_node_now(denied: list[str]) -> None:
     found = decided(H, A, placement={"pools": {"deny": [*denied, "h100-sxm"]}})
     assert found.choice is not None
     assert found.choice.candidate.pool.accelerator_id == "MI300X"
-    said = [each.message for each in found.choice.candidate.doubts if each.reason is Reason.POOL_UNKNOWN]
+    said = [each.message for each in found.choice.candidate.warnings if each.reason is Reason.POOL_UNKNOWN]
     assert said == [f"placement.pools.deny: there is no pool {listed(denied)} now"]
 
 
@@ -446,7 +446,7 @@ def test_the_namespace_whose_ids_reject_a_job_is_named(namespace: str) -> None:
     assert (
         "securityContext.runAsUser is 1000, and OpenShift's restricted-v2 admits 1000660000 to 1000669999 in namespace "
         f"{namespace}; leave it out"
-    ) in [doubt.message for doubt in decided.candidates[0].doubts]
+    ) in [warning.message for warning in decided.candidates[0].warnings]
 
 
 def test_a_wait_says_all_that_it_waits_for() -> None:

@@ -45,7 +45,7 @@ def test_that_it_must_be_sharded_is_said() -> None:
     trains = {"name": "llama-3.1-8b", "method": "Full", "gradientCheckpointing": "Layers"}
     found = decided(node("n", H100), model=trains)
     assert found.choice is not None
-    assert [d.message for d in found.choice.candidate.doubts if d.reason is Reason.SHARDING_ASSUMED] == [
+    assert [d.message for d in found.choice.candidate.warnings if d.reason is Reason.SHARDING_ASSUMED] == [
         "the model is taken as sharded over 2 GPUs (FSDP, or tensor parallel), and these as no faster than one; set "
         "model.sharding"
     ]
@@ -140,8 +140,8 @@ def test_tensor_parallel_said_is_what_is_taken_of_inference_on_several_gpus() ->
             other.speed_of_job,
         )
         assert best.gang.memory == other.gang.memory
-        assert not [each for each in best.doubts if each.reason is Reason.SHARDING_ASSUMED]
-    assert [each for each in silent.choice.candidate.doubts if each.reason is Reason.SHARDING_ASSUMED]
+        assert not [each for each in best.warnings if each.reason is Reason.SHARDING_ASSUMED]
+    assert [each for each in silent.choice.candidate.warnings if each.reason is Reason.SHARDING_ASSUMED]
 
 
 def test_what_serves_whole_on_each_gpu_is_told_to_be_tensor_parallel() -> None:
@@ -168,21 +168,21 @@ def test_serving_takes_numbers_of_gpus_that_divide_the_heads(model: str, gpu: Nv
     found = decided(*nodes, model={"name": model, "method": "Inference"})
     assert found.choice is not None
     assert found.choice.candidate.gang.shape == shape
-    assert Reason.HEADS_NOT_DIVIDED not in {doubt.reason for doubt in found.choice.candidate.doubts}
+    assert Reason.HEADS_NOT_DIVIDED not in {warning.reason for warning in found.choice.candidate.warnings}
 
 
 def test_a_number_that_divides_no_heads_is_a_warning() -> None:
     model = {"name": "llama-3.1-70b", "method": "Inference", "sharding": "TensorParallel"}
     found = decided(node("n", H200), gpusPerNode=6, model=model)
     assert found.choice is not None
-    (doubt,) = (each for each in found.choice.candidate.doubts if each.reason is Reason.HEADS_NOT_DIVIDED)
-    assert doubt.message == (
+    (warning,) = (each for each in found.choice.candidate.warnings if each.reason is Reason.HEADS_NOT_DIVIDED)
+    assert warning.message == (
         "6 GPUs on a node do not divide the model's 64 attention heads (8 KV heads), and tensor parallel engines reject that; "
         "gpusPerNode 4 does"
     )
     even = decided(node("n", H200), gpusPerNode=4, model=model)
     assert even.choice is not None
-    assert not {doubt.reason for doubt in even.choice.candidate.doubts} & {Reason.HEADS_NOT_DIVIDED}
+    assert not {warning.reason for warning in even.choice.candidate.warnings} & {Reason.HEADS_NOT_DIVIDED}
 
 
 @pytest.mark.parametrize(
@@ -197,8 +197,8 @@ def test_a_number_that_divides_no_heads_is_a_warning() -> None:
 )
 def test_the_heads_that_are_not_divided_are_named(model: str, gpus: int, which: str) -> None:
     found = decided(node("n", H200), gpusPerNode=gpus, model={"name": model, "method": "Inference"})
-    (doubt,) = (each for each in found.candidates[0].doubts if each.reason is Reason.HEADS_NOT_DIVIDED)
-    assert doubt.message.startswith(f"{gpus} GPUs on a node {which}, and tensor parallel engines reject that; ")
+    (warning,) = (each for each in found.candidates[0].warnings if each.reason is Reason.HEADS_NOT_DIVIDED)
+    assert warning.message.startswith(f"{gpus} GPUs on a node {which}, and tensor parallel engines reject that; ")
 
 
 LONG = {"name": "qwen2.5-72b", "method": "Inference", "inference": {"maxTokens": 32768}}
@@ -224,7 +224,7 @@ def test_a_number_that_divides_the_heads_is_taken_while_it_holds_the_requests(
     found = decided(node("a", H100, 6), node("b", H100, 6), model=serving(concurrency))
     chosen = found.candidates[0]
     assert (chosen.outcome, chosen.gang.shape) == (Outcome.CHOSEN, shape)
-    told = {doubt.reason for doubt in chosen.doubts}
+    told = {warning.reason for warning in chosen.warnings}
     assert told & {Reason.MEM_TIGHT, Reason.HEADS_NOT_DIVIDED} == warnings
 
 
@@ -248,12 +248,12 @@ def test_no_number_is_taken_that_engines_reject_while_another_holds_the_model(
             asked["inference"] = {**load["inference"], "concurrency": fix.changes[0].after}
             found = decided(*there, model=asked)
         assert found.verdict is Verdict.PLACED
-        if Reason.HEADS_NOT_DIVIDED not in {doubt.reason for doubt in found.candidates[0].doubts}:
+        if Reason.HEADS_NOT_DIVIDED not in {warning.reason for warning in found.candidates[0].warnings}:
             continue
         for some in range(1, nodes + 1):
             for gpus in range(1, count + 1):
                 said = decided(*there, model={**asked, "sharding": "TensorParallel"}, nodes=some, gpusPerNode=gpus)
-                warned = {doubt.reason for doubt in said.candidates[0].doubts}
+                warned = {warning.reason for warning in said.candidates[0].warnings}
                 assert said.verdict is Verdict.IMPOSSIBLE or Reason.HEADS_NOT_DIVIDED in warned, (some, gpus)
 
 
@@ -270,10 +270,10 @@ def test_heads_that_are_only_usual_for_a_size_rule_no_number_out() -> None:
     for size in ("6B", "8B", "20B", "33B"):
         for count in (2, 5, 8):
             found = decided(node("n", H100, 8), model={"parameters": size, **served}, gpusPerNode=count)
-            assert Reason.HEADS_NOT_DIVIDED not in {doubt.reason for doubt in found.candidates[0].doubts}
+            assert Reason.HEADS_NOT_DIVIDED not in {warning.reason for warning in found.candidates[0].warnings}
     stated = {"parameters": "8B", **served, "shape": {"heads": 32, "kvHeads": 8}}
     found = decided(node("n", H100, 8), model=stated, gpusPerNode=5)
-    assert Reason.HEADS_NOT_DIVIDED in {doubt.reason for doubt in found.candidates[0].doubts}
+    assert Reason.HEADS_NOT_DIVIDED in {warning.reason for warning in found.candidates[0].warnings}
 
 
 @pytest.mark.parametrize(

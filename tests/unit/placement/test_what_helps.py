@@ -211,7 +211,7 @@ def test_a_sequence_is_cut_to_the_longest_that_surely_fits() -> None:
     for length in (most, most + 1):  # type: ignore[operator]
         found = decision(card, catalog=ANY_IMAGES, model={**model, "sequenceLength": length}, gpusPerNode=1)
         assert found.choice is not None
-        tight.append(Reason.MEM_TIGHT in {doubt.reason for doubt in found.choice.candidate.doubts})
+        tight.append(Reason.MEM_TIGHT in {warning.reason for warning in found.choice.candidate.warnings})
     assert tight == [False, True]
 
 
@@ -260,14 +260,14 @@ def test_a_framework_that_no_image_has_is_left_out() -> None:
     assert changes(machine("a"), framework={"name": "tensorflow"}) == [("spec.framework.name", None)]
 
 
-@pytest.mark.parametrize(("spec", "doubted"), [
+@pytest.mark.parametrize(("spec", "warned"), [
     ({}, True), ({"command": []}, True), ({"command": ["python"]}, False), ({"args": ["serve"]}, False),
     ({"images": {"cuda": {"image": "own:1"}}}, False),
 ])  # fmt: skip
-def test_a_job_without_a_command_is_doubted(spec: dict[str, Any], doubted: bool) -> None:
+def test_a_job_without_a_command_gets_a_warning(spec: dict[str, Any], warned: bool) -> None:
     found = decision(machine("a"), catalog=ANY_IMAGES, **spec)
     assert found.choice is not None
-    assert (Reason.NO_COMMAND in {doubt.reason for doubt in found.choice.candidate.doubts}) is doubted
+    assert (Reason.NO_COMMAND in {warning.reason for warning in found.choice.candidate.warnings}) is warned
 
 
 SERVED = {"parameters": "8B", "method": "Inference"}
@@ -286,16 +286,16 @@ SERVED = {"parameters": "8B", "method": "Inference"}
          "or remove them"),
     ],
 )  # fmt: skip
-def test_what_acts_on_steps_is_doubted_for_inference(spec: dict[str, Any], says: str) -> None:
+def test_what_acts_on_steps_has_a_warning_for_inference(spec: dict[str, Any], says: str) -> None:
     found = decision(machine("a"), catalog=ANY_IMAGES, model=SERVED, **spec)
-    (doubt,) = (each for each in found.candidates[0].doubts if each.reason is Reason.NO_STEPS)
-    assert doubt.message.startswith(says)
+    (warning,) = (each for each in found.candidates[0].warnings if each.reason is Reason.NO_STEPS)
+    assert warning.message.startswith(says)
     trained = decision(machine("a"), catalog=ANY_IMAGES, model={**SERVED, "method": "LoRA"}, **spec)
     unsaid = decision(machine("a"), catalog=ANY_IMAGES, **spec)
     for other in (trained, unsaid):
-        assert Reason.NO_STEPS not in {each.reason for each in other.candidates[0].doubts}
+        assert Reason.NO_STEPS not in {each.reason for each in other.candidates[0].warnings}
     assert Reason.NO_STEPS not in {
-        each.reason for each in decision(machine("a"), catalog=ANY_IMAGES, model=SERVED).candidates[0].doubts
+        each.reason for each in decision(machine("a"), catalog=ANY_IMAGES, model=SERVED).candidates[0].warnings
     }
 
 

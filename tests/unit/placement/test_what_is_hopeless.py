@@ -102,7 +102,7 @@ def test_a_model_that_more_nodes_hold_than_are_tried_is_told_their_number() -> N
     assert decided(*nodes_of(40, A100, 8), model=LARGE, nodes=change.after).verdict is Verdict.PLACED
     # One node fewer holds it not at all, or only with the warning MemTight.
     fewer = decided(*nodes_of(40, A100, 8), model=LARGE, nodes=change.after - 1)
-    assert fewer.choice is None or "MemTight" in {doubt.reason for doubt in fewer.choice.candidate.doubts}
+    assert fewer.choice is None or "MemTight" in {warning.reason for warning in fewer.choice.candidate.warnings}
 
 
 def test_a_pool_of_few_nodes_can_never_run_a_model_that_is_too_large() -> None:

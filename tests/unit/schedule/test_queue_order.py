@@ -137,16 +137,18 @@ def test_a_class_whose_value_is_no_number_counts_as_none(value: object) -> None:
     assert [placing.job.uid for placing in found] == ["a", "b"]
 
 
-def test_a_class_that_is_not_there_is_to_be_mended_and_an_unknown_one_is_a_doubt() -> None:
+def test_a_class_that_is_not_there_is_to_be_mended_and_an_unknown_one_is_a_warning() -> None:
     (unknown,) = placings([{"priorityClassName": "hihg"}], node("n", H100), HIGH)
     assert (unknown.verdict, unknown.decision.verdict) == (Verdict.MISCONFIGURED, Verdict.MISCONFIGURED)
     assert [problem.message for problem in unknown.decision.problems] == [
         "priorityClassName: there is no PriorityClass hihg; the nearest is high; create it or name another"
     ]
     (unchecked,) = placings([{"priorityClassName": "high"}], node("n", H100))
-    doubts = [
-        doubt for doubt in unchecked.decision.candidates[0].doubts if doubt.reason is Reason.PRIORITY_CLASS_UNKNOWN
+    warnings = [
+        warning
+        for warning in unchecked.decision.candidates[0].warnings
+        if warning.reason is Reason.PRIORITY_CLASS_UNKNOWN
     ]
-    assert [doubt.message for doubt in doubts] == [
+    assert [warning.message for warning in warnings] == [
         "nothing is known of PriorityClasses here, high is unchecked and the job's priority taken as 0"
     ]

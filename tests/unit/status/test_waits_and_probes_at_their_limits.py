@@ -321,7 +321,7 @@ def replace_pool(pool: Any, **changes: Any) -> Any:
 
 def test_texts_of_the_event_of_a_pool_are_cut() -> None:
     (pool,) = fleet(node("a", H100)).pools
-    odd = replace_pool(pool, name=LONG, doubts=(Finding(Reason.LABELS_CONTRADICT, LONG),))
+    odd = replace_pool(pool, name=LONG, warnings=(Finding(Reason.LABELS_CONTRADICT, LONG),))
     event = pools.contradiction(odd, LONG, {}, LONG, at(0))
     assert event is not None
     name, uid, digest = event["metadata"]["name"].split(".")

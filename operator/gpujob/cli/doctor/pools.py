@@ -34,12 +34,12 @@ def labels(facts: Facts) -> Iterator[Found]:
     """Pools whose labels contradict each other, or name no device that could be used."""
     check, well = "labels", 0
     for pool in facts.fleet.whole_pools:
-        contradictions = [doubt for doubt in pool.doubts if doubt.reason is Reason.LABELS_CONTRADICT]
+        contradictions = [found for found in pool.warnings if found.reason is Reason.LABELS_CONTRADICT]
         if pool.problem is not None:
             remedy = "or write a GPUPool with accelerator for them" if pool.discovered else "or the GPUPool"
             yield error(check, pool.problem.message, f"{CORRECT}, {remedy}", pool.name)
-        for doubt in contradictions:
-            yield warning(check, doubt.message, CORRECT, pool.name)
+        for found in contradictions:
+            yield warning(check, found.message, CORRECT, pool.name)
         well += pool.problem is None and not contradictions
     if well:
         yield fine(check, f"the labels of {well} pools agree")
@@ -183,7 +183,7 @@ def prices(facts: Facts) -> Iterator[Found]:
         said = "no price is known, so jobs with a limit of price are refused there and Cost and Value come last"
         yield warning(check, said, _price_of(pool), pool.name)
     for pool in facts.fleet.whole_pools:
-        if any(doubt.reason is Reason.PRICE_INDICATIVE for doubt in pool.doubts) and pool.price is not None:
+        if any(found.reason is Reason.PRICE_INDICATIVE for found in pool.warnings) and pool.price is not None:
             yield warning(check, f"the price is no price of yours: {pool.price.source}", _price_of(pool), pool.name)
     used = {pool.accelerator_id for pool in facts.fleet.whole_pools} | {
         pool.instance_type.lower() for pool in facts.fleet.whole_pools

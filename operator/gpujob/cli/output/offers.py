@@ -114,7 +114,7 @@ def _details(offer: Offer, general: frozenset[Finding]) -> Iterator[tuple[str, s
         would = "would do too" if best.outcome in (Outcome.CHOSEN, Outcome.FITS) else "would fare alike"
         yield "or", f"{counted(len(offer.alike), 'more image')} {would}"
     yield from (("why", f"{finding.message} ({finding.reason})") for finding in best.reasons)
-    for finding in best.doubts:
+    for finding in best.warnings:
         if finding not in general:
             yield "warn", f"{finding.message} ({finding.reason})"
     if pool.price:

@@ -129,8 +129,12 @@ def _choice(decision: Decision) -> Iterator[str]:
     if chosen.speed:
         yield f"; speed, in H100s: {_text(chosen.speed.source)}"
     yield "</p>"
-    if chosen.doubts:
-        yield "<ul>" + "".join(f"<li>{_text(doubt.message)} ({doubt.reason})</li>" for doubt in chosen.doubts) + "</ul>"
+    if chosen.warnings:
+        yield (
+            "<ul>"
+            + "".join(f"<li>{_text(warning.message)} ({warning.reason})</li>" for warning in chosen.warnings)
+            + "</ul>"
+        )
 
 
 def picture(candidates: Iterable[Candidate]) -> str:

@@ -134,11 +134,11 @@ def _endings(
         if memory := cells.memory_line(best):
             yield "Recipe:", decision_json.recipe(decision)
             yield "Memory:", memory
-    doubts = decision.choice.candidate.doubts if decision.choice else ()
+    warnings = decision.choice.candidate.warnings if decision.choice else ()
     first = () if decision.choice else decision.candidates[:1]
-    everywhere = (doubt for candidate in first for doubt in candidate.doubts if doubt in general)
-    for doubt in (*doubts, *everywhere):
-        yield "Warning:", f"{doubt.message} ({doubt.reason})"
+    everywhere = (warning for candidate in first for warning in candidate.warnings if warning in general)
+    for warning in (*warnings, *everywhere):
+        yield "Warning:", f"{warning.message} ({warning.reason})"
     for note in notes(decision):
         yield "Note:", note
 

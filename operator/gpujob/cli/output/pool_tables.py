@@ -93,7 +93,7 @@ def _findings(pool: Pool) -> list[Finding]:
     problem = pool.problem.message if pool.problem else None
     return [
         *filter(None, [pool.problem, barred(pool)]),
-        *pool.doubts,
+        *pool.warnings,
         *(node.unready for node in pool.nodes if node.unready and node.unready.message != problem),
         *(node.suspected for node in pool.nodes if node.suspected and not node.unready),
         *(node.planned for node in pool.nodes if node.planned and not node.unready),
@@ -105,6 +105,6 @@ def _apart(pool: Pool, fleet: Fleet) -> Iterator[str]:
     plain_names = plain_names_in(pool.name)
     for joined in (each for each in fleet.pools if each.joins and each.name in plain_names):
         others = [first for first, *_ in joined.joins if first != pool.name]
-        differing = (doubt.numbers[-1] for doubt in joined.doubts if doubt.reason is Reason.NODES_DIFFER)
+        differing = (warning.numbers[-1] for warning in joined.warnings if warning.reason is Reason.NODES_DIFFER)
         facts = next(differing, "what their nodes offer now")
         yield f"like {listed(others)}, but for {facts}"

@@ -41,7 +41,7 @@ def _pool(pool: Pool, fleet: Fleet) -> dict[str, Any]:
         "pricePerGPUHour": format_dollars(pool.price.per_gpu_hour) if pool.price else None,
         "priceSource": pool.price.source if pool.price else None,
         "problem": _finding(problem) if problem else None,
-        "doubts": [_finding(doubt) for doubt in pool.doubts],
+        "warnings": [_finding(warning) for warning in pool.warnings],
         "notReady": [{"node": node.name, **_finding(node.unready)} for node in pool.nodes if node.unready],
         "suspected": [{"node": node.name, **_finding(node.suspected)} for node in pool.nodes if node.suspected],
         "planned": [{"node": node.name, **_finding(node.planned)} for node in pool.nodes if node.planned],

@@ -65,7 +65,7 @@ def of_decision(decision: Decision) -> Iterator[Reason]:
         if candidate.outcome not in _WITHOUT:
             yield from (finding.reason for finding in candidate.reasons)
     if decision.choice:
-        yield from (doubt.reason for doubt in decision.choice.candidate.doubts)
+        yield from (warning.reason for warning in decision.choice.candidate.warnings)
 
 
 def read_more(found: Iterable[str], docs_url: str) -> list[tuple[str, str]]:

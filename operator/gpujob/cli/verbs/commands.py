@@ -93,7 +93,7 @@ def explain(request: Request) -> int:
 
 
 def pools(request: Request) -> int:
-    """Show the GPU pools: what is free, what it costs, and what is wrong or doubtful."""
+    """Show the GPU pools: what is free, what it costs, and what is wrong or uncertain."""
     from gpujob.cli.input import sources
     from gpujob.cli.input.site import catalog_for, note_prices_of_nothing
     from gpujob.fleet.pools.arriving import with_arriving

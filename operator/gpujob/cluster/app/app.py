@@ -119,7 +119,7 @@ class Operator:
         gate = self.reconciler.work.outage
         self._endpoints = Endpoints(
             lambda: [*self.crds.hindrances(), *hindrances(self.cache, self.health, gate)],
-            lambda: [*self.crds.doubts(), *unknowns(self.cache)],
+            lambda: [*self.crds.warnings(), *unknowns(self.cache)],
             lambda: registry_of(snapshot(self, index, self._client)),
             MetricsAccess(self._client).refusal if settings.metrics_authentication else everybody,
             Certificate(Path(settings.metrics_tls)) if settings.metrics_tls else None,

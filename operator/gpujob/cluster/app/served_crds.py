@@ -37,7 +37,7 @@ class ServedCrds:
         """Why the operator does not act, a line each."""
         return [each.sentence() for each in self.missing or () if each.forbids]
 
-    def doubts(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What does not keep it from acting, a line each."""
         sentences = [each.sentence() for each in self.missing or () if not each.forbids]
         return [

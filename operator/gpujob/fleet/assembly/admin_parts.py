@@ -129,8 +129,8 @@ def _growth(whole: Pool, part: str) -> Growth | None:
     if whole.growth is None:
         return None
     sentence = "whether nodes to be added to {} are like those of {} is unknown"
-    doubt = Finding(Reason.NODE_UNKNOWN, sentence, (whole.name, part)) if part else None
-    return replace(whole.growth, price=whole.price.per_gpu_hour if whole.price else 0, doubt=doubt)
+    warning = Finding(Reason.NODE_UNKNOWN, sentence, (whole.name, part)) if part else None
+    return replace(whole.growth, price=whole.price.per_gpu_hour if whole.price else 0, warning=warning)
 
 
 def _kind(group: DeviceGroup) -> tuple[object, ...]:

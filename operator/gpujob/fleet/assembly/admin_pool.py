@@ -17,7 +17,7 @@ from gpujob.fleet.labels.cloud import Origin
 from gpujob.fleet.labels.device_fraction import WHOLE
 from gpujob.fleet.labels.facts import DeviceFacts, declared
 from gpujob.fleet.pools import pricing
-from gpujob.fleet.pools.autoscaling import doubts_of, gpus_of_new, growth_of
+from gpujob.fleet.pools.autoscaling import gpus_of_new, growth_of, warnings_of
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.vendors import amd_hosts
@@ -47,7 +47,7 @@ def claimed_pool(
     capacity = admin.capacity_type or _capacity_type(origins)
     added = gpus_of_new(admin, (group.total or group.healthy for group in identified))
     coming = pricing.Coming(added, origins[0]) if added else None
-    price, doubts = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming, facts.share)
+    price, warnings = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming, facts.share)
     growth = growth_of(admin, nodes)
     return Pool(
         name=admin.name,
@@ -67,12 +67,12 @@ def claimed_pool(
         share=facts.share,
         problem=problem,
         models=facts.models if problem else (),
-        doubts=facts.doubts
+        warnings=facts.warnings
         + beyond
         + _beyond_card(admin, facts)
-        + amd_hosts.doubts_of(facts.vendor, (group.node for group in groups))
-        + doubts
-        + doubts_of(growth),
+        + amd_hosts.warnings_of(facts.vendor, (group.node for group in groups))
+        + warnings
+        + warnings_of(growth),
         tolerated=admin.tolerated,
         supplemental_groups=admin.supplemental_groups,
         runtime_class=admin.runtime_class,
@@ -186,15 +186,15 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         problem = facts[0].problem
     memories = [f.memory for f in facts if f.memory is not None]
     drivers = [f.driver for f in facts if f.driver]
-    doubts = distinct(doubt for f in facts for doubt in f.doubts)
+    warnings = distinct(warning for f in facts for warning in f.warnings)
     if drivers and len(drivers) < len(facts):
-        doubts += (Finding(Reason.DRIVER_UNKNOWN, "no label has the driver of some of its nodes"),)
+        warnings += (Finding(Reason.DRIVER_UNKNOWN, "no label has the driver of some of its nodes"),)
     worst = replace(
         facts[0],
         memory=min(memories, default=None) if len(memories) == len(facts) else None,
         driver=min(drivers, key=release, default=None),
         problem=None,
-        doubts=doubts,
+        warnings=warnings,
     )
     # No figure holds for all of a mixture; once it is fixed each part has its own.
     return (replace(_unsized(worst), models=mixed) if mixed else worst), problem
@@ -231,5 +231,5 @@ def _overridden(group: DeviceGroup, accelerator: Accelerator | None) -> DeviceFa
     if facts.problem is not None and not (facts.unnamed or facts.declarable):
         return found
     sentence = "spec.accelerator is {}, labels of node {} say {}; the GPUPool counts, and of memory the smaller figure"
-    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, group.node.name, facts.name))
-    return replace(found, doubts=(*found.doubts, doubt))
+    warning = Finding(Reason.LABELS_CONTRADICT, sentence, (accelerator.id, group.node.name, facts.name))
+    return replace(found, warnings=(*found.warnings, warning))

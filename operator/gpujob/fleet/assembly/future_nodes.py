@@ -94,7 +94,7 @@ def facts_of_new(
         return replace(read, portion=WHOLE, accelerator=model, problem=None), more
     found = declared(read, resource, row)
     driver = (admin.provision and admin.provision.driver) or found.driver
-    found = replace(found, driver=driver, doubts=(*found.doubts, *_selected_others(demanded, origin, row, catalog)))
+    found = replace(found, driver=driver, warnings=(*found.warnings, *_selected_others(demanded, origin, row, catalog)))
     problem = None if found.unnamed else found.problem
     return replace(found, problem=None), problem or unknown_of_new(admin, known=found.accelerator is not None)
 

@@ -181,8 +181,8 @@ def _of(parts: Sequence[Pool], name: str) -> Pool:
         instance_type=types.pop() if len(types) == 1 else "",
         nodes=_nodes(parts),
         node_pool=next(filter(None, (pool.node_pool for pool in parts)), ""),
-        doubts=(
-            *distinct(doubt for pool in informative for doubt in pool.doubts),
+        warnings=(
+            *distinct(warning for pool in informative for warning in pool.warnings),
             *_lacks(informative),
             *_differ(informative),
         ),

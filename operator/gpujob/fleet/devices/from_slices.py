@@ -152,10 +152,10 @@ def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[Offered]]) 
         return None
     held = sum(other.held + sum(count for _, count in other.lent) for other in same)
     sentence = "node {} offers its devices by a device plugin and by DRA; those in ResourceClaims are counted as taken"
-    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (group.node.name,))
+    warning = Finding(Reason.LABELS_CONTRADICT, sentence, (group.node.name,))
     # Without a labeller the slices describe the devices.
     facts = same[0].facts if group.facts.unnamed and len(same) == 1 else group.facts
-    facts = replace(facts, doubts=(*facts.doubts, doubt, *_tainted_beside(group.node, views)))
+    facts = replace(facts, warnings=(*facts.warnings, warning, *_tainted_beside(group.node, views)))
     return replace(group, held=held, facts=facts, request=same[0].request if len(same) == 1 else None)
 
 
@@ -184,7 +184,7 @@ def _group(node: Node, offer: _Offer, inventory: Inventory, catalog: Catalog) ->
     if not offer.resource and offer.request is None:
         facts = replace(facts, problem=_without_class(offer.first, inventory), unnamed=False)
     healthy = sum(device.healthy for device in offer.devices)
-    facts, taint = replace(facts, doubts=(*facts.doubts, *_tainted(node, offer))), _taint(offer)
+    facts, taint = replace(facts, warnings=(*facts.warnings, *_tainted(node, offer))), _taint(offer)
     lent = _lent(offer, inventory)
     return DeviceGroup(
         node, origin, offer.name, facts, len(offer.devices), healthy,

@@ -152,7 +152,7 @@ def _facts(
     )
     reader = nvidia if vendor_of(resource) is Vendor.NVIDIA else amd
     facts = reader.read(node, resource, instance_type, catalog)
-    return _with_doubts(facts, unreadable(node.labels, facts, resource)), _labelled(facts, resource, node)
+    return _with_warnings(facts, unreadable(node.labels, facts, resource)), _labelled(facts, resource, node)
 
 
 @lru_cache(maxsize=MOST_KINDS)
@@ -164,8 +164,8 @@ def _vendors_by_labels(items: LabelItems) -> frozenset[Vendor]:
     )
 
 
-def _with_doubts(facts: DeviceFacts, doubts: tuple[Finding, ...]) -> DeviceFacts:
-    return replace(facts, doubts=(*facts.doubts, *doubts)) if doubts else facts
+def _with_warnings(facts: DeviceFacts, warnings: tuple[Finding, ...]) -> DeviceFacts:
+    return replace(facts, warnings=(*facts.warnings, *warnings)) if warnings else facts
 
 
 def _group(node: Node, items: LabelItems, origin: Origin, resource: str, catalog: Catalog) -> DeviceGroup:
@@ -178,8 +178,8 @@ def _group(node: Node, items: LabelItems, origin: Origin, resource: str, catalog
     if labelled and 0 < capacity < labelled and facts.problem is None:
         # For example two models of which the device plugin offers one.
         sentence = "labels count {} devices on node {}, the device plugin offers {}"
-        doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, node.name, capacity))
-        facts = replace(facts, doubts=(*facts.doubts, doubt))
+        warning = Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, node.name, capacity))
+        facts = replace(facts, warnings=(*facts.warnings, warning))
     facts = _in_change(_fewer_than_machine(facts, node, origin, capacity, catalog), node)
     if capacity == 0:
         away = _not_ready(node, facts.vendor) if facts.problem is not None else None
@@ -219,8 +219,8 @@ def _fewer_than_machine(facts: DeviceFacts, node: Node, origin: Origin, capacity
     if sum(vendor_of(resource) is facts.vendor for resource in {**node.capacity, **node.devices}) > 1:
         return facts  # The others are offered as fractions, under their own names.
     sentence = "node {} offers {} devices, its machine has {} by the cloud's labels or its instance type"
-    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (node.name, capacity, machine))
-    return replace(facts, doubts=(*facts.doubts, doubt))
+    warning = Finding(Reason.LABELS_CONTRADICT, sentence, (node.name, capacity, machine))
+    return replace(facts, warnings=(*facts.warnings, warning))
 
 
 def _labelled(facts: DeviceFacts, resource: str, node: Node) -> int | None:
@@ -250,8 +250,8 @@ def _with_silicon(group: DeviceGroup, groups: Sequence[DeviceGroup], catalog: Ca
     sentence = (
         "the resources of node {} offer {} cards together and it has {}: what a pod takes of one is counted for all"
     )
-    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (group.node.name, offered, physical))
-    return replace(group, silicon=silicon, facts=replace(group.facts, doubts=(*group.facts.doubts, doubt)))
+    warning = Finding(Reason.LABELS_CONTRADICT, sentence, (group.node.name, offered, physical))
+    return replace(group, silicon=silicon, facts=replace(group.facts, warnings=(*group.facts.warnings, warning)))
 
 
 def beside_others(groups: Sequence[DeviceGroup]) -> list[DeviceGroup]:

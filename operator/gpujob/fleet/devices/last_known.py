@@ -69,6 +69,6 @@ def _is_lost(group: DeviceGroup, before: DeviceGroup | None) -> bool:
 
 def _restored(group: DeviceGroup, before: DeviceGroup) -> DeviceGroup:
     sentence = "the labels of node {} are missing; their last values count for five minutes"
-    doubt = Finding(Reason.LABELS_GONE, sentence, (group.node.name,))
-    facts = replace(before.facts, doubts=(*before.facts.doubts, doubt))
+    warning = Finding(Reason.LABELS_GONE, sentence, (group.node.name,))
+    facts = replace(before.facts, warnings=(*before.facts.warnings, warning))
     return replace(group, facts=facts, total=max(group.total or 0, group.healthy) or before.total)

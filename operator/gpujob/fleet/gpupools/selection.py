@@ -255,7 +255,7 @@ def problem_of(pool: AdminPool) -> Finding:
     return Finding(Reason.INVALID_SPEC, sentence, (pool.name, pool.unreadable))
 
 
-def doubts_of_unclaimed(pools: Iterable[AdminPool]) -> tuple[Finding, ...]:
+def warnings_of_unclaimed(pools: Iterable[AdminPool]) -> tuple[Finding, ...]:
     """The warnings about every node without a GPUPool: an unreadable one might select it."""
     sentence = "GPUPool {} cannot be read, nor which nodes it claims; they may be these: {}"
     lost = (pool for pool in pools if pool.unreadable and not pool.terms)

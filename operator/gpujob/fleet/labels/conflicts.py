@@ -78,10 +78,10 @@ def heard(facts: DeviceFacts, witnesses: Sequence[Witness]) -> DeviceFacts:
     first = witnesses[0]
     if first.vague:
         sentence = "{} may say any of {}: taken as the smallest of them, {}"
-        doubt = Finding(
+        warning = Finding(
             Reason.MEM_UNKNOWN, sentence, (first.source, listed(sorted(first.may_be)), first.accelerator.id)
         )
-        facts = replace(facts, doubts=(*facts.doubts, doubt))
+        facts = replace(facts, warnings=(*facts.warnings, warning))
     against = [other for other in witnesses[1:] if clash(first, other)]
     for other in against:
         facts = _weighed(facts, first, other)
@@ -99,8 +99,8 @@ def _weighed(facts: DeviceFacts, first: Witness, other: Witness) -> DeviceFacts:
         models = tuple(sorted({first.accelerator.id, other.accelerator.id, *facts.models}))
         return replace(facts, problem=problem, declarable=True, accelerator=None, memory=None, models=models)
     sentence = "{} says {} and {} says {}: the former counts, and of memory the smaller figure"
-    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, words)
-    return replace(facts, doubts=(*facts.doubts, doubt), memory=_smaller(facts, other.accelerator))
+    warning = Finding(Reason.LABELS_CONTRADICT, sentence, words)
+    return replace(facts, warnings=(*facts.warnings, warning), memory=_smaller(facts, other.accelerator))
 
 
 def _smaller(facts: DeviceFacts, other: Accelerator) -> int | None:

@@ -49,7 +49,7 @@ class DeviceFacts:
     memory: int | None = None
     driver: str | None = None
     problem: Finding | None = None
-    doubts: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     sizing: tuple[Finding, ...] = ()
     """The warnings about the model's memory; another model has others."""
     reported: int | None = None
@@ -97,14 +97,14 @@ def identified(facts: DeviceFacts, resource: str, accelerator: Accelerator | Non
 def named(facts: DeviceFacts, accelerator: Accelerator) -> DeviceFacts:
     """The facts of devices of a known model: their fraction, their memory, and the warnings."""
     portion = _by_size(completed(facts.portion, accelerator), facts.reported, accelerator)
-    memory, doubts = usable(accelerator, portion, facts.reported)
+    memory, warnings = usable(accelerator, portion, facts.reported)
     return replace(
         facts,
         accelerator=accelerator,
         memory=memory,
         problem=None,
-        doubts=(*(doubt for doubt in facts.doubts if doubt not in facts.sizing), *doubts),
-        sizing=doubts,
+        warnings=(*(warning for warning in facts.warnings if warning not in facts.sizing), *warnings),
+        sizing=warnings,
         unnamed=False,
         declarable=False,
         models=(),
@@ -180,20 +180,20 @@ def usable(accelerator: Accelerator, portion: Portion, reported: int | None) -> 
     reports; the driver's figure less 1 % if no framework was measured. For a shared device it is the pod's even share, which
     nothing enforces.
     """
-    memory, doubts = _of_piece(accelerator, portion, reported)
+    memory, warnings = _of_piece(accelerator, portion, reported)
     if portion.kind is DeviceKind.INTEGRATED:
         sentence = "{} shares its memory with the host, whose programs take of it too"
-        doubts = (*doubts, Finding(Reason.INTEGRATED_MEMORY, sentence, (accelerator.id,)))
+        warnings = (*warnings, Finding(Reason.INTEGRATED_MEMORY, sentence, (accelerator.id,)))
     if portion.profile.endswith("_nps1") and portion.pieces and portion.pieces > 1:
         sentence = (
             "in mode {} the {} devices of a card have its memory in common: {} is an even share, which nothing guards"
         )
         numbers = (portion.profile, portion.pieces, "an equal part" if memory is None else Size(memory))
-        doubts = (*doubts, Finding(Reason.SHARED_DEVICE, sentence, numbers))
+        warnings = (*warnings, Finding(Reason.SHARED_DEVICE, sentence, numbers))
     if portion.kind is not DeviceKind.SHARED:
-        return memory, doubts
+        return memory, warnings
     each = None if memory is None or portion.replicas is None else memory // portion.replicas
-    return each, (*doubts, _no_isolation(portion.replicas, each))
+    return each, (*warnings, _no_isolation(portion.replicas, each))
 
 
 def _of_piece(
@@ -205,8 +205,8 @@ def _of_piece(
         estimate = None if by_driver else slice_estimate(portion.profile, accelerator)
         if estimate:
             sentence = "neither labels nor catalog have the memory of a {} slice of {}; {} is the least possible"
-            doubt = Finding(Reason.MEM_UNKNOWN, sentence, (portion.profile, accelerator.id, Size(estimate)))
-            return estimate, (doubt,)
+            warning = Finding(Reason.MEM_UNKNOWN, sentence, (portion.profile, accelerator.id, Size(estimate)))
+            return estimate, (warning,)
         return by_framework or (by_driver and by_driver * 99 // 100), ()
     expected = by_driver or (
         accelerator.nominal_bytes and portion.pieces and accelerator.nominal_bytes // portion.pieces
@@ -216,7 +216,7 @@ def _of_piece(
     if most is None and portion.kind is DeviceKind.PARTITION and _is_of_whole(reported, accelerator):
         sentence = "labels report {} for each device, as for a whole one, and of {} the number of parts is unknown"
         return None, (Finding(Reason.MEM_UNKNOWN, sentence, (Size(reported), what)),)
-    doubts: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     least, highest = expected or 0, most or 0
     if portion.pieces == 1:
         # Less with error correction on, if that uses the same memory; and some drivers report the vendor's size.
@@ -224,10 +224,10 @@ def _of_piece(
         highest = max(highest, accelerator.nominal_bytes or 0)
     if most and not least * (1 - TOLERANCE) <= reported <= highest * (1 + TOLERANCE):
         sentence = "labels report {} for each device where the catalog has {} for {}; the smaller is used"
-        doubts = (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(reported), Size(most), what)),)
+        warnings = (Finding(Reason.LABELS_CONTRADICT, sentence, (Size(reported), Size(most), what)),)
     if by_framework:
-        return min(by_framework, reported), doubts
-    return min(most or reported, reported) * 99 // 100, doubts
+        return min(by_framework, reported), warnings
+    return min(most or reported, reported) * 99 // 100, warnings
 
 
 def _is_of_whole(reported: int, accelerator: Accelerator) -> bool:

@@ -99,7 +99,7 @@ def lacks_disk(known: Resources) -> bool:
     return known.storage == UNCOUNTED.storage
 
 
-def doubts_of(growth: Growth | None) -> tuple[Finding, ...]:
+def warnings_of(growth: Growth | None) -> tuple[Finding, ...]:
     """The warnings about unknown facts of nodes that an autoscaler can add."""
     if growth is None or not growth.count:
         return ()

@@ -76,7 +76,7 @@ class Growth:
     """Future nodes that pods wait for, with what these leave free."""
     price: int = 0
     """Micro-dollars an hour that a device of a new node may cost, if that is more than those of the pool cost."""
-    doubt: Finding | None = None
+    warning: Finding | None = None
     """The warning that a new node may lack what the nodes of the pool have."""
 
     @property

@@ -61,7 +61,7 @@ class Pool:
     problem: Finding | None = None
     models: tuple[str, ...] = ()
     """Ids of the mixed models, if the problem is that a pod may get any of them."""
-    doubts: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     tolerated: tuple[tuple[str, str | None, str | None], ...] = ()
     """Taints that the admin's GPUPool tolerates: key, value (None: any), effect (None: any)."""
     supplemental_groups: tuple[int, ...] = ()

@@ -57,15 +57,15 @@ def of_nodes(
     if admin is not None:
         counts = [*(group.total for group in groups), coming.gpus if coming else None]
         return _admin_price(admin, [count for count in counts if count], share or (1, 1))
-    annotated, doubts = _annotated(groups)
+    annotated, warnings = _annotated(groups)
     if annotated is not None:
-        return annotated, doubts
+        return annotated, warnings
     origin = groups[0].origin if groups else coming.origin if coming else None
     shared_by = min(filter(None, (*(group.total for group in groups), coming.gpus if coming else 0)), default=0)
     if (own := _own(origin, accelerator, capacity, shared_by, share, catalog)) is not None:
-        return own, doubts
+        return own, warnings
     listed, more = _listed(origin, accelerator, capacity, catalog) if share else (None, ())
-    return (_part(listed, share) if listed and share else listed), doubts + more
+    return (_part(listed, share) if listed and share else listed), warnings + more
 
 
 def _own(
@@ -133,15 +133,15 @@ def _owned(owned: Ownership, devices: int, share: Share) -> tuple[PoolPrice | No
 def _annotated(groups: Sequence[DeviceGroup]) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
     """The highest price among the nodes' annotations (discovered pools share one); None if a node has no readable one."""
     prices: list[int] = []
-    doubts: list[Finding] = []
+    warnings: list[Finding] = []
     for node in (group.node for group in groups if group.node.price is not None):
         try:
             prices.append(_above_nothing(node.price or ""))
         except BadQuantity as error:
             numbers = (Annotation.PRICE_PER_GPU_HOUR, node.name, str(error))
-            doubts.append(Finding(Reason.PRICE_INVALID, "annotation {} of node {} is ignored: {}", numbers))
+            warnings.append(Finding(Reason.PRICE_INVALID, "annotation {} of node {} is ignored: {}", numbers))
     if not prices or len(prices) < len(groups):
-        return None, tuple(doubts[:1])
+        return None, tuple(warnings[:1])
     return PoolPrice(max(prices), f"node annotation {Annotation.PRICE_PER_GPU_HOUR}"), ()
 
 
@@ -159,15 +159,15 @@ def _listed(
     origin: Origin | None, accelerator: Accelerator | None, capacity: CapacityType, catalog: Catalog
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
     """The list price for this capacity type; else the one on demand, which is not lower."""
-    price, doubts = _listed_for(origin, accelerator, capacity, catalog)
+    price, warnings = _listed_for(origin, accelerator, capacity, catalog)
     if price is not None or capacity is CapacityType.ON_DEMAND:
-        return price, doubts
-    price, doubts = _listed_for(origin, accelerator, CapacityType.ON_DEMAND, catalog)
+        return price, warnings
+    price, warnings = _listed_for(origin, accelerator, CapacityType.ON_DEMAND, catalog)
     if price is None:
         return None, ()
     sentence = "no {} price is known, the price on demand stands for it; set one in a GPUPool"
     bound = Finding(Reason.PRICE_INDICATIVE, sentence, (capacity,))
-    return PoolPrice(price.per_gpu_hour, f"{price.source} (on demand)"), (bound, *doubts)
+    return PoolPrice(price.per_gpu_hour, f"{price.source} (on demand)"), (bound, *warnings)
 
 
 def _listed_for(
@@ -188,8 +188,8 @@ def _listed_for(
     row = catalog.indicative_price(accelerator.id, capacity)
     if row is None:
         return None, ()
-    doubt = Finding(Reason.PRICE_INDICATIVE, "price is {}; set one in a GPUPool", (row.source,))
-    return PoolPrice(row.per_gpu_hour, row.source), (doubt,)
+    warning = Finding(Reason.PRICE_INDICATIVE, "price is {}; set one in a GPUPool", (row.source,))
+    return PoolPrice(row.per_gpu_hour, row.source), (warning,)
 
 
 def _has(instance_type: str, accelerator: Accelerator | None, catalog: Catalog) -> bool:

@@ -19,7 +19,7 @@ from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.from_slices import with_slices
 from gpujob.fleet.devices.group import DeviceGroup, also_counted_as, groups_of
 from gpujob.fleet.dra.inventory import Inventory
-from gpujob.fleet.gpupools.selection import AdminPool, Claims, doubts_of_unclaimed
+from gpujob.fleet.gpupools.selection import AdminPool, Claims, warnings_of_unclaimed
 from gpujob.fleet.kubernetes.objects import Node, Pod
 from gpujob.fleet.kubernetes.runtime_classes import NO_CLASSES, Classes
 from gpujob.fleet.pools import pricing
@@ -68,12 +68,14 @@ def read_fleet(
                 discovered[identity_of(group)].append(group)
             else:
                 claimed[admin.name].append(group)
-    doubtful = doubts_of_unclaimed(admin_pools)
+    unclaimed = warnings_of_unclaimed(admin_pools)
     families = [
         claimed_pools(pool, claimed.get(pool.name, []), catalog, usage, bare.get(pool.name, ())) for pool in admin_pools
     ]
     names = names_of(discovered, {pool.name for pool in admin_pools})
-    families += [(discovered_pool(names[key], groups, catalog, usage, doubtful),) for key, groups in discovered.items()]
+    families += [
+        (discovered_pool(names[key], groups, catalog, usage, unclaimed),) for key, groups in discovered.items()
+    ]
     pools = [
         pool
         for family in families
@@ -101,11 +103,11 @@ def with_awaited(family: tuple[Pool, ...], usage: Usage) -> tuple[Pool, ...]:
 
 
 def discovered_pool(
-    naming: Naming, groups: list[DeviceGroup], catalog: Catalog, usage: Usage, doubtful: tuple[Finding, ...] = ()
+    naming: Naming, groups: list[DeviceGroup], catalog: Catalog, usage: Usage, unclaimed: tuple[Finding, ...] = ()
 ) -> Pool:
-    """A discovered pool: all groups share one identity; `doubtful` are the warnings of every node without a GPUPool."""
+    """A discovered pool: all groups share one identity; `unclaimed` are the warnings of every node without a GPUPool."""
     first = groups[0]
-    price, doubts = pricing.of_nodes(
+    price, warnings = pricing.of_nodes(
         groups, None, first.facts.accelerator, first.origin.capacity_type, catalog, share=first.facts.share
     )
     return Pool(
@@ -130,8 +132,8 @@ def discovered_pool(
         request=first.request if first.by_claim else None,
         also_counted_as=also_counted_as(first),
         node_pool=node_pool_of(first.node.labels),
-        doubts=distinct(doubt for group in groups for doubt in group.facts.doubts)
-        + amd_hosts.doubts_of(first.facts.vendor, (group.node for group in groups))
-        + doubts
-        + doubtful,
+        warnings=distinct(warning for group in groups for warning in group.facts.warnings)
+        + amd_hosts.warnings_of(first.facts.vendor, (group.node for group in groups))
+        + warnings
+        + unclaimed,
     )

@@ -21,7 +21,7 @@ from gpujob.fleet.assembly.node_state import pool_nodes
 from gpujob.fleet.assembly.reservations import PodReservations
 from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.group import DeviceGroup
-from gpujob.fleet.gpupools.selection import AdminPool, Claims, doubts_of_unclaimed
+from gpujob.fleet.gpupools.selection import AdminPool, Claims, warnings_of_unclaimed
 from gpujob.fleet.kubernetes.objects import Node, Pod
 from gpujob.fleet.kubernetes.runtime_classes import NO_CLASSES, Classes
 from gpujob.fleet.pools.fleet import Fleet
@@ -48,7 +48,7 @@ class FleetIndex:
     def __init__(self, catalog: Catalog, claimed: Mapping[str, int] = MappingProxyType({})) -> None:
         self._catalog, self._claimed = catalog, claimed
         self._claims, self._admins = Claims(()), dict[str, AdminPool]()
-        self._doubtful: tuple[Finding, ...] = ()
+        self._unclaimed: tuple[Finding, ...] = ()
         self._groups: dict[str, tuple[DeviceGroup, ...]] = {}
         self._raw: dict[str, tuple[Node, tuple[DeviceGroup, ...]]] = {}
         self._homes: dict[Home, dict[str, list[DeviceGroup]]] = defaultdict(dict)
@@ -150,7 +150,7 @@ class FleetIndex:
         named = {admin.name: admin for admin in admins}
         if named == self._admins:
             return
-        self._admins, self._claims, self._doubtful = named, Claims(admins), doubts_of_unclaimed(admins)
+        self._admins, self._claims, self._unclaimed = named, Claims(admins), warnings_of_unclaimed(admins)
         for home in [home for home in self._base if isinstance(home, str) and home not in named]:
             self._forget(home)
         # A pool that came and went since the last build was never built.
@@ -264,7 +264,7 @@ class FleetIndex:
         if isinstance(home, str):
             pools = claimed_pools(self._admins[home], groups, self._catalog, self._usage, self._bare.get(home, ()))
         elif groups:
-            pools = (discovered_pool(self._names[home], groups, self._catalog, self._usage, self._doubtful),)
+            pools = (discovered_pool(self._names[home], groups, self._catalog, self._usage, self._unclaimed),)
         else:
             self._forget(home)
             return

@@ -42,17 +42,17 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     models, problem = _models(labels, catalog)
     witnesses = [] if models or problem else _witnesses(node, labels, instance_type, catalog)
     accelerator = _worst(models) or (witnesses[0].accelerator if witnesses else None)
-    portion, doubts, wrong = portion_of(node, labels, resource, instance_type, accelerator, catalog)
+    portion, warnings, wrong = portion_of(node, labels, resource, instance_type, accelerator, catalog)
     reported = _reported(labels, resource, portion, accelerator)
     portion = part_of_machine(portion, reported, instance_type, catalog)
-    doubts += _sizes_differ(labels) if resource == PLAIN else ()
+    warnings += _sizes_differ(labels) if resource == PLAIN else ()
     if accelerator is None and _in_processor(labels, reported):
         portion = Portion(DeviceKind.INTEGRATED)
     facts = DeviceFacts(
         Vendor.AMD,
         driver=readable(labels.value("driver-version")),
         problem=problem or wrong,
-        doubts=doubts,
+        warnings=warnings,
         reported=reported,
         models=tuple(row.id for row in models) if problem and len(models) > 1 else (),
         portion=portion,

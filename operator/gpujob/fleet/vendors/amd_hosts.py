@@ -31,7 +31,7 @@ _SUSE: Final = re.compile(r"(?:suse linux enterprise (?:server|micro)|sles) (\d+
 LISTED: Final = "Ubuntu 22.04 and 24.04, RHEL 9 and SLES 15 SP4 or later"
 
 
-def doubts_of(vendor: Vendor, nodes: Iterable[Node]) -> tuple[Finding, ...]:
+def warnings_of(vendor: Vendor, nodes: Iterable[Node]) -> tuple[Finding, ...]:
     """The warnings about the hosts of a pool: of each kind the first node by name, and how many more there are."""
     if vendor is not Vendor.AMD:
         return ()
@@ -52,7 +52,7 @@ def _finding(reason: Reason, entries: list[tuple[str, str, str]]) -> Finding:
 
 @lru_cache(maxsize=256)
 def _of_host(kernel: str, system: str) -> tuple[tuple[Reason, str], ...]:
-    """The sentences about one kind of host: nodes are many and kinds few. What is not reported is not doubted."""
+    """The sentences about one kind of host: nodes are many and kinds few. What is not reported causes no warning."""
     return tuple(_sentences(release(kernel), system.lower()))
 
 

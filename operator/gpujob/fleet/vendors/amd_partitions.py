@@ -32,12 +32,12 @@ def portion_of(
     by_name = None if resource == PLAIN else resource.partition("/")[2].lower()
     by_label = labels.mode()
     mode = by_name or by_label
-    doubts = [] if len(labels.values("device-id")) < 2 else [_several(labels)]
+    warnings = [] if len(labels.values("device-id")) < 2 else [_several(labels)]
     if mode is None:
         portion, problem = _by_number(labels, resource, offered, instance_type, accelerator, catalog)
         if portion.pieces != 1:
-            doubts += [_stale(labels, resource, offered), _by_size(labels, resource, offered, accelerator)]
-        return portion, tuple(filter(None, doubts)), problem
+            warnings += [_stale(labels, resource, offered), _by_size(labels, resource, offered, accelerator)]
+        return portion, tuple(filter(None, warnings)), problem
     if not _MODE.fullmatch(mode):
         return (
             Portion(DeviceKind.PARTITION, mode[:32], None),
@@ -49,27 +49,27 @@ def portion_of(
     pieces = _pieces(mode, accelerator)
     if by_name and by_label and by_name != by_label:
         sentence = "resource {} and label {} contradict each other; the smaller memory is used"
-        doubts.append(Finding(Reason.LABELS_CONTRADICT, sentence, (resource, by_label[:32])))
+        warnings.append(Finding(Reason.LABELS_CONTRADICT, sentence, (resource, by_label[:32])))
     if by_label and not by_name and pieces and pieces > 1 and 0 < offered <= pieces:
         sentence = (
             "labels say {}, so {} devices of each card, and the device plugin offers {} in all: it may count cards"
         )
-        doubts.append(Finding(Reason.LABELS_CONTRADICT, sentence, (mode, pieces, offered)))
+        warnings.append(Finding(Reason.LABELS_CONTRADICT, sentence, (mode, pieces, offered)))
     if by_label and not by_name and pieces and not mode.startswith("spx"):
         more = _outnumbered(labels, offered, pieces, instance_type, accelerator, catalog)
         if more:
             sentence = (
                 "labels say {} and {} shows {} devices, more than that leaves room for; restart AMD's node labeller"
             )
-            doubts.append(Finding(Reason.LABELS_CONTRADICT, sentence, (mode, resource, offered)))
-            return Portion(DeviceKind.PARTITION, "", more), tuple(filter(None, doubts)), None
+            warnings.append(Finding(Reason.LABELS_CONTRADICT, sentence, (mode, resource, offered)))
+            return Portion(DeviceKind.PARTITION, "", more), tuple(filter(None, warnings)), None
     whole = mode.startswith("spx") and not (by_label or "").startswith(("dpx", "tpx", "qpx", "cpx"))
     if whole:
-        return _whole(labels, resource, offered, instance_type, accelerator, catalog, tuple(filter(None, doubts)))
+        return _whole(labels, resource, offered, instance_type, accelerator, catalog, tuple(filter(None, warnings)))
     if mode.startswith("spx") and by_label:
         # The labels still describe partitions; until they are renewed, the smaller of the two.
         mode, pieces = by_label, _pieces(by_label, accelerator)
-    return Portion(DeviceKind.PARTITION, mode, pieces), tuple(filter(None, doubts)), None
+    return Portion(DeviceKind.PARTITION, mode, pieces), tuple(filter(None, warnings)), None
 
 
 def _whole(
@@ -79,16 +79,16 @@ def _whole(
     instance_type: str,
     accelerator: Accelerator | None,
     catalog: Catalog,
-    doubts: tuple[Finding, ...],
+    warnings: tuple[Finding, ...],
 ) -> _Found:
     """Devices that a label or name calls whole; the plugin may offer more than that allows."""
     if resource != PLAIN:
-        return Portion(stated=True), doubts, None
+        return Portion(stated=True), warnings, None
     portion, problem = _by_number(labels, resource, offered, instance_type, accelerator, catalog)
     if portion.pieces == 1:
-        return Portion(stated=True), doubts, problem
+        return Portion(stated=True), warnings, problem
     more = (_stale(labels, resource, offered), _by_size(labels, resource, offered, accelerator))
-    return portion, (*doubts, *filter(None, more)), problem
+    return portion, (*warnings, *filter(None, more)), problem
 
 
 def _by_number(

@@ -24,7 +24,7 @@ def unreadable(labels: Labels, facts: DeviceFacts, resource: str) -> tuple[Findi
     """A warning for each label of these devices that should be a whole number (a memory above 0) and is none."""
     own = _of_nvidia(labels, facts, resource) if facts.vendor is Vendor.NVIDIA else _of_amd(labels)
     keys = [*own, *_no_numbers(labels, _COUNTS), *_no_numbers(labels, MACHINE_SIZES, least=1)]
-    return tuple(_doubt(key, labels[key]) for key in keys)
+    return tuple(_warning(key, labels[key]) for key in keys)
 
 
 def _of_nvidia(labels: Labels, facts: DeviceFacts, resource: str) -> Iterator[str]:
@@ -52,6 +52,6 @@ def _no_numbers(labels: Labels, keys: Iterable[str], least: int = 0) -> Iterator
             yield key
 
 
-def _doubt(key: str, text: str) -> Finding:
+def _warning(key: str, text: str) -> Finding:
     sentence = "label {} is {}, which is no figure that can be; it is not used"
     return Finding(Reason.LABEL_UNREADABLE, sentence, (key[:128], f'"{one_line(text[:32])}"'))

@@ -42,19 +42,19 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     """The facts of an NVIDIA resource of a node."""
     labels = node.labels
     offered = max(node.capacity.get(resource, 0), node.devices.get(resource, 0))
-    driver, doubtful = driver_of(labels)
+    driver, of_driver = driver_of(labels)
     facts = DeviceFacts(Vendor.NVIDIA, driver=driver, reported=_memory(labels, resource))
     plain = resource.removesuffix(SHARED_SUFFIX)
     profile, problem = _profile(labels, plain)
     part = profile or (_virtual_profile(labels, catalog) if plain == PLAIN else "")
     portion = Portion(DeviceKind.PARTITION, part, None) if part else Portion()
     portion = part_of_machine(portion, facts.reported, instance_type, catalog)
-    portion, doubts, unclear = with_sharing(portion, node, resource, offered, instance_type, catalog)
+    portion, warnings, unclear = with_sharing(portion, node, resource, offered, instance_type, catalog)
     if problem is None and plain != PLAIN and not profile and portion.kind is not DeviceKind.SHARED:
         # Only shared devices can have another name (device plugin's configuration, `rename`).
         problem = Finding(Reason.DEVICE_UNKNOWN, "resource {} is not known", (resource,))
     facts = replace(
-        facts, portion=portion, doubts=doubtful + doubts, problem=problem or unclear, declarable=problem is None
+        facts, portion=portion, warnings=of_driver + warnings, problem=problem or unclear, declarable=problem is None
     )
     if facts.problem:
         return facts

@@ -46,8 +46,8 @@ def driver_of(labels: Labels) -> tuple[str | None, tuple[Finding, ...]]:
     sentence = (
         "labels say driver {} and CUDA {}, which do not go together; the older counts; restart GPU Feature Discovery"
     )
-    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (oldest, ".".join(map(str, cuda))))
-    return min(oldest, bound, key=release), (doubt,)
+    warning = Finding(Reason.LABELS_CONTRADICT, sentence, (oldest, ".".join(map(str, cuda))))
+    return min(oldest, bound, key=release), (warning,)
 
 
 def _oldest_with(cuda: Release) -> str | None:

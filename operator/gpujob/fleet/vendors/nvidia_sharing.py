@@ -94,8 +94,8 @@ def with_sharing(
         return replace(portion, kind=DeviceKind.SHARED, replicas=max(known, default=None)), (), None
     if each is None and offered > MOST_CARDS and not portion.profile:
         sentence = "{} shows {} devices, more than any machine has, and no label explains it: taken as shared"
-        doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (resource, offered))
-        return replace(portion, kind=DeviceKind.SHARED, replicas=None), (doubt,), None
+        warning = Finding(Reason.LABELS_CONTRADICT, sentence, (resource, offered))
+        return replace(portion, kind=DeviceKind.SHARED, replicas=None), (warning,), None
     if each is None or each <= 1:
         return portion, (), None
     return _unexplained(portion, resource, offered, physical or 0, labelled=by_label == physical, unshared=unshared)
@@ -139,5 +139,5 @@ def _unexplained(
         more = (Finding(Reason.LABELS_CONTRADICT, AS_WHOLE, (physical, resource, offered)),) if labelled else ()
         return (portion if labelled else shared), more, problem
     sentence = "labels count {} devices, {} shows {}: taken as shared by {} pods each"
-    doubt = Finding(Reason.LABELS_CONTRADICT, sentence, (physical, resource, offered, replicas))
-    return replace(portion, kind=DeviceKind.SHARED, replicas=replicas), (doubt,), None
+    warning = Finding(Reason.LABELS_CONTRADICT, sentence, (physical, resource, offered, replicas))
+    return replace(portion, kind=DeviceKind.SHARED, replicas=replicas), (warning,), None

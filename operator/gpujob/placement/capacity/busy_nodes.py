@@ -76,7 +76,7 @@ def _out_of_use(demand: Demand, pool: Pool, able: Iterable[PoolNode]) -> str:
 def _not_offered(pool: Pool, node: PoolNode) -> str:
     """Why a node offers fewer devices than it has."""
     messages = (
-        each.message for each in pool.doubts if each.reason is Reason.DEVICE_TAINTED and node.name in each.numbers
+        each.message for each in pool.warnings if each.reason is Reason.DEVICE_TAINTED and node.name in each.numbers
     )
     return next(messages, f"node {node.name} offers {node.healthy} of {node.total}")
 

@@ -201,7 +201,7 @@ class LazyCandidate:
             False,
             *self._pool_score.objective_key(gang.gpus, aim, scales=scales),
             False,
-            *self._pool_score.ties(self._pool, gang, self._pool_score.doubts + (least_risk > 0), scales=scales),
+            *self._pool_score.ties(self._pool, gang, self._pool_score.warnings + (least_risk > 0), scales=scales),
         )
 
     def fitting(self) -> PoolResult | None:

@@ -122,7 +122,6 @@ class _PoolEvaluation:
         "_before",
         "_beyond",
         "_busy",
-        "_doubts",
         "_fixable",
         "_planned",
         "_pool",
@@ -131,6 +130,7 @@ class _PoolEvaluation:
         "_room",
         "_speed",
         "_suspected",
+        "_warnings",
     )
 
     def __init__(
@@ -149,29 +149,29 @@ class _PoolEvaluation:
         over, forever = _over_quota(asked, pool, room, size)
         self._before, self._beyond, self._busy = of_pool, (*room.never, *forever), (*room.busy, *over)
         self._fixable = all(finding.reason in FIXABLE_REASONS for finding in (*self._before, *self._beyond))
-        self._doubts = tuple(_doubts_before(demand, pool))
+        self._warnings = tuple(_warnings_before(demand, pool))
         nodes = room.nodes or room.awaited
         self._suspected = any(node.suspected is not None for node in nodes)
         self._planned = bool(_disturbances(demand, nodes))
         self._risk = risk(demand, demand.gang, pool)
-        self._after = (*_doubts_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
+        self._after = (*_warnings_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
 
     def trial(self, alike: ImageGroup) -> PoolResult:
         """The result of some images, with all their reasons and warnings."""
         demand = self._asked.demand
         outcome, unrefused = self._outcome(alike), self._before + self._beyond or self._busy
-        doubts = self._doubts + (_UNCHECKED if alike.images[0].facts is None else ()) + alike.doubts + self._after
+        warnings = self._warnings + (_UNCHECKED if alike.images[0].facts is None else ()) + alike.warnings + self._after
         pool, gang, price, coming = self._pool, demand.gang, self._price, self._room.coming
         speed, scales, suspected, planned = self._speed, self._asked.scales, self._suspected, self._planned
         candidates = [
             Candidate(
                 pool, image.choice, gang, outcome, self._before + rejections + self._beyond if rejections else unrefused,
-                doubts, price, coming, speed, scales, suspected, planned, self._risk,
+                warnings, price, coming, speed, scales, suspected, planned, self._risk,
             )
             for image, rejections in zip(alike.images, alike.rejections, strict=True)
         ]  # fmt: skip
         ranks = [image.rank for image in alike.images]
-        return PoolResult(candidates, ranks, self._room, filters.count(doubts), alike.lacks, alike.apart)
+        return PoolResult(candidates, ranks, self._room, filters.count(warnings), alike.lacks, alike.apart)
 
     def _outcome(self, alike: ImageGroup) -> Outcome:
         """Infeasible outweighs fixable, and fixable outweighs unavailable."""
@@ -219,7 +219,7 @@ MOST_SUSPECTED: Final = 8
 """The number of a gang's nodes whose warnings are shown."""
 
 
-def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
+def _warnings_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
     """Warnings that hold for all images, shown before the warnings about the image."""
     yield from memory_tight(demand, pool)
     yield from sharding_assumed(demand)
@@ -228,7 +228,7 @@ def _doubts_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
     yield from _without_steps(demand)
     if not demand.own_command:
         yield Finding(Reason.NO_COMMAND, "no command is given: the image's own runs; write spec.command")
-    yield from pool.doubts
+    yield from pool.warnings
 
 
 WITHOUT_TORCH: Final = frozenset({"jax", "tensorflow"})
@@ -280,7 +280,7 @@ def _beyond_ids(demand: Demand) -> Iterator[Finding]:
             yield Finding(Reason.ID_OUT_OF_RANGE, sentence, numbers)
 
 
-def _doubts_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding]:
+def _warnings_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding]:
     """Warnings that hold for all images, shown after the warnings about the image."""
     yield from [node.suspected for node in room.nodes if node.suspected is not None][:MOST_SUSPECTED]
     yield from _disturbances(demand, room.nodes)[:MOST_SUSPECTED]
@@ -289,8 +289,8 @@ def _doubts_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding
     if room.coming and asked_of(demand).storage and any(n.coming and lacks_disk(n.allocatable) for n in room.nodes):
         sentence = "disk of nodes to be added is unknown; set spec.provision.ephemeralStorage of the GPUPool"
         yield Finding(Reason.NODE_UNKNOWN, sentence)
-    if room.coming and pool.growth is not None and pool.growth.doubt is not None:
-        yield pool.growth.doubt
+    if room.coming and pool.growth is not None and pool.growth.warning is not None:
+        yield pool.growth.warning
     unknown = next((n for n in room.nodes if n.image_mounts.able is None), None) if demand.image_volumes else None
     if unknown is not None:
         sentence = "whether {} can mount an image as a volume is not known: {}"

@@ -263,18 +263,18 @@ def _fewest(
         return lambda gang: bool(getattr(needs.on(gang.gpus), end) <= memory)
 
     left = sorted(found, reverse=True)
-    doubtful = set(left)
+    uncertain = set(left)
     for group in groups:
         if heads is not None and not group.divided:
-            left = [memory for memory in left if memory in doubtful]
+            left = [memory for memory in left if memory in uncertain]
         first = place = 0
         for memory in tuple(left):
             # What more memory does not hold, less does not either.
             first = first_that_holds(group, first, held(memory, "expected"))
             if first == group.count:
                 break
-            if memory in doubtful:
-                doubtful.remove(memory)
+            if memory in uncertain:
+                uncertain.remove(memory)
                 nearly[memory].setdefault(group.at(first))
             place = first_that_holds(group, max(first, place), held(memory, "high"))
             if place < group.count:

@@ -28,7 +28,7 @@ class Suited(NamedTuple):
 
     image: Image
     rejections: Findings
-    doubts: Findings
+    warnings: Findings
 
 
 class Suitability:
@@ -40,8 +40,8 @@ class Suitability:
         known: dict[Findings, Findings] = {}
         said = ((image, *_said(equipment, image, override)) for image in images)
         self.images = tuple(
-            Suited(image, known.setdefault(rejections, rejections), known.setdefault(doubts, doubts))
-            for image, rejections, doubts in said
+            Suited(image, known.setdefault(rejections, rejections), known.setdefault(warnings, warnings))
+            for image, rejections, warnings in said
         )
         self._missing: dict[str, Mapping[str, Finding]] = {}
         self._missing_on_device: dict[str, Finding | None] = {}
@@ -49,7 +49,7 @@ class Suitability:
     @derived
     def in_order(self) -> Sequence[Image]:
         """The images that nothing rejects here, best first: fewer warnings, then the rank."""
-        counted = [(filters.count(each.doubts), each.image.rank, each) for each in self.images if not each.rejections]
+        counted = [(filters.count(each.warnings), each.image.rank, each) for each in self.images if not each.rejections]
         return [each.image for _, _, each in sorted(counted, key=lambda found: found[:2])]
 
     @derived
@@ -95,12 +95,12 @@ def _of_shipped(catalog: Catalog, equipment: Equipment) -> Suitability:
 def _said(equipment: Equipment, image: Image, override: str | None) -> tuple[Findings, Findings]:
     """Why an image cannot run there, and the warnings about it."""
     facts = image.facts
-    doubts = tuple(filters.doubts(equipment, facts, override))
+    warnings = tuple(filters.warnings(equipment, facts, override))
     if facts is None and (elsewhere := filters.other_system(equipment)) is not None:
-        return (elsewhere,), doubts
+        return (elsewhere,), warnings
     if facts is None:
-        return (), doubts
+        return (), warnings
     held = filters.unreadable(facts)
     if held is not None:
         return (held,), ()
-    return tuple(filter(None, (rule(equipment, facts, override) for rule in filters.OF_EQUIPMENT))), doubts
+    return tuple(filter(None, (rule(equipment, facts, override) for rule in filters.OF_EQUIPMENT))), warnings

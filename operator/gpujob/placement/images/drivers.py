@@ -46,7 +46,7 @@ def _oldest_for(equipment: Equipment, runtime: Runtime) -> str | None:
     return min((need, *newer), key=release)
 
 
-def doubts(equipment: Equipment, runtime: Runtime | None) -> Iterator[Finding]:
+def warnings(equipment: Equipment, runtime: Runtime | None) -> Iterator[Finding]:
     """What is unknown or untested about the driver; nothing if it is too old anyway."""
     oldest, newest = _tested(runtime)
     needs = [need for need in (runtime and _needed(runtime), _of_device(equipment), oldest) if need]

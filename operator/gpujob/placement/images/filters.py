@@ -24,7 +24,7 @@ from gpujob.values.vocabulary import Backend, Reason
 EquipmentRule = Callable[[Equipment, Runtime, str | None], Finding | None]
 JobRule = Callable[[Demand, Runtime], Finding | None]
 
-DOUBTS: Final = frozenset(
+IMAGE_WARNINGS: Final = frozenset(
     {
         Reason.ARCH_OVERRIDDEN,
         Reason.DRIVER_FORWARD,
@@ -162,12 +162,12 @@ def required_by(demand: Demand, catalog: Catalog) -> tuple[Feature, ...]:
     return tuple(filter(None, map(catalog.features.get, demand.requires)))
 
 
-def doubts(equipment: Equipment, runtime: Runtime | None, override: str | None) -> Iterator[Finding]:
+def warnings(equipment: Equipment, runtime: Runtime | None, override: str | None) -> Iterator[Finding]:
     """What is unknown or unusual about an image (None: nothing is known of it) on a pool with this equipment."""
-    yield from gfx_override.doubts(equipment, runtime, override)
+    yield from gfx_override.warnings(equipment, runtime, override)
     if not equipment.is_read:
         return
-    yield from drivers.doubts(equipment, runtime)
+    yield from drivers.warnings(equipment, runtime)
     device = equipment.accelerator
     if runtime and device and fit(device.architecture, runtime.architectures) is Fit.PTX:
         sentence = "image has no machine code for {}: the driver compiles its PTX when the program starts"
@@ -177,4 +177,4 @@ def doubts(equipment: Equipment, runtime: Runtime | None, override: str | None) 
 
 def count(found: tuple[Finding, ...]) -> int:
     """The number of a candidate's warnings that concern its image."""
-    return sum(doubt.reason in DOUBTS for doubt in found)
+    return sum(warning.reason in IMAGE_WARNINGS for warning in found)

@@ -29,7 +29,7 @@ def applies(equipment: Equipment, runtime: Runtime | None, override: str | None)
     return runs_on(other, runtime.architectures) and not runs_on(device.architecture, runtime.architectures)
 
 
-def doubts(equipment: Equipment, runtime: Runtime | None, override: str | None) -> Iterator[Finding]:
+def warnings(equipment: Equipment, runtime: Runtime | None, override: str | None) -> Iterator[Finding]:
     """The warning that the variable is set, or is not set although the job requests it (`override`, None: no request)."""
     if override is None or equipment.vendor is not Vendor.AMD or equipment.accelerator is None:
         return

@@ -31,7 +31,7 @@ class ImageGroup(NamedTuple):
     images: Sequence[Image]
     rejections: Sequence[Findings]
     """The reasons of each image: equally many, and all images fixable or none."""
-    doubts: Findings
+    warnings: Findings
     mendable: bool = True
     """Whether a user or admin can fix all reasons."""
     lacks: Release = ()
@@ -96,8 +96,8 @@ class ImageSelector:
 
     def accepted(self, pool: Pool, image: Image) -> ImageGroup:
         """The warnings about an image that nothing rejects."""
-        doubts = next(each.doubts for each in self.suited(pool).images if each.image is image)
-        return ImageGroup((image,), ((),), doubts)
+        warnings = next(each.warnings for each in self.suited(pool).images if each.image is image)
+        return ImageGroup((image,), ((),), warnings)
 
     def may_say(self, reasons: Set[Reason], pool: Pool) -> bool:
         """Whether one of these reasons may reject an image; may return True without an exact check."""
@@ -138,16 +138,16 @@ class ImageSelector:
     def _sorted(self, suited: Suitability) -> Iterator[ImageGroup]:
         missing = self._missing(suited)
         found: dict[tuple[int, int, bool, Release, float], list[tuple[Image, Findings]]] = {}
-        doubts: dict[int, Findings] = {}
+        warnings: dict[int, Findings] = {}
         for each in self._of_framework(suited.images):
             rejections = self._against(each, missing)
             mendable = all(finding.reason in FIXABLE_REASONS for finding in rejections)
-            doubts[id(each.doubts)] = each.doubts
-            kind = (len(rejections), id(each.doubts), mendable, least_need(rejections), self._apart(each.image))
+            warnings[id(each.warnings)] = each.warnings
+            kind = (len(rejections), id(each.warnings), mendable, least_need(rejections), self._apart(each.image))
             found.setdefault(kind, []).append((each.image, rejections))
         for (_, about, mendable, lacks, far), alike in found.items():
             images, reasons = [image for image, _ in alike], [against for _, against in alike]
-            yield ImageGroup(images, reasons, doubts[about], mendable, lacks, far)
+            yield ImageGroup(images, reasons, warnings[about], mendable, lacks, far)
 
     def _apart(self, image: Image) -> float:
         """How far the versions of an image are from those that the job asks for, summed over those that it does not accept."""

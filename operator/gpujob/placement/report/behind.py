@@ -47,7 +47,7 @@ def _in_figures(candidate: Candidate, chosen: Candidate, decision: Decision) -> 
 
 def _at_the_same_price(candidate: Candidate, chosen: Candidate) -> str:
     """The figure that ranks a candidate after the chosen one of the same price; empty if none but the name does."""
-    more = telling(candidate.doubts) - telling(chosen.doubts)
+    more = telling(candidate.warnings) - telling(chosen.warnings)
     if more > 0:
         return f"same price, {counted(more, 'more warning')}"
     slower = _ratio(

@@ -106,7 +106,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         "memory": _memory(candidate.gang.memory),
         "outcome": candidate.outcome.value,
         "reasons": _findings(candidate.reasons),
-        "doubts": _findings(candidate.doubts),
+        "warnings": _findings(candidate.warnings),
         "pricePerHour": _price(candidate.price_per_hour),
         "priceSource": candidate.pool.price.source if candidate.pool.price else None,
         **_worth(candidate),

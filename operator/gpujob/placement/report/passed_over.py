@@ -54,7 +54,7 @@ def warnings_against(candidate: Candidate, chosen: Candidate) -> tuple[Reason, .
 def warning_against(candidate: Candidate, chosen: Candidate) -> str:
     """The first warning for which a candidate ranks after the chosen one: about its nodes, the model, or their maintenance."""
     reasons = warnings_against(candidate, chosen)
-    found = {doubt.reason: doubt.message for doubt in candidate.doubts}
+    found = {warning.reason: warning.message for warning in candidate.warnings}
     return next((found[reason] for reason in reasons if reason in found), "")
 
 

@@ -214,7 +214,7 @@ def _at_one_price(chosen: Candidate, fitting: Sequence[Candidate]) -> str:
     if other is None:
         return ""
     name = f"{other.pool.name} at the same price"
-    if telling(chosen.doubts) < telling(other.doubts):
+    if telling(chosen.warnings) < telling(other.warnings):
         return f", with fewer warnings than {name}"
     if (chosen.speed_of_job or 0) > (other.speed_of_job or 0):
         faster = times(chosen, other)
@@ -261,7 +261,7 @@ def _of_each_rank(candidates: Iterable[Candidate]) -> list[Candidate]:
     first: dict[tuple[object, ...], Candidate] = {}
     for each in candidates:
         # Images with equal warnings share the object that holds them.
-        kind = (each.pool.name, each.gang, id(each.doubts), each.price_per_hour, each.provision, each.suspected)
+        kind = (each.pool.name, each.gang, id(each.warnings), each.price_per_hour, each.provision, each.suspected)
         first.setdefault((*kind, each.planned), each)
     return list(first.values())
 
@@ -272,9 +272,9 @@ def of_the_job(decision: Decision) -> frozenset[Finding]:
     if len(best) < 2:
         return frozenset(decision.problems)
     sentence = summary(decision)
-    everywhere = frozenset.intersection(*(frozenset((*each.reasons, *each.doubts)) for each in best))
-    doubts = {doubt for each in best for doubt in each.doubts}
-    return frozenset(decision.problems) | {each for each in everywhere if each in doubts or each.message in sentence}
+    everywhere = frozenset.intersection(*(frozenset((*each.reasons, *each.warnings)) for each in best))
+    warnings = {warning for each in best for warning in each.warnings}
+    return frozenset(decision.problems) | {each for each in everywhere if each in warnings or each.message in sentence}
 
 
 def reason(decision: Decision) -> Reason:

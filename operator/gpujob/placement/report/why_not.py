@@ -100,7 +100,7 @@ def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
         if _is_probed_later(asked.decision, best):
             return f"it fits too, and is probed after {asked.chosen}; the job itself goes where the probes say"
         if best.suspected and not asked.decision.candidates[0].suspected:
-            warning = next(doubt.message for doubt in best.doubts if doubt.reason is Reason.NODE_DOUBTED)
+            warning = next(found.message for found in best.warnings if found.reason is Reason.NODE_DOUBTED)
             return f"it fits too, and comes after pools whose nodes are healthy: {warning}"
         if best.risk > asked.decision.candidates[0].risk:
             warning = warning_against(best, asked.decision.candidates[0])

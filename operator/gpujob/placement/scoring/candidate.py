@@ -19,14 +19,14 @@ from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 
 class Candidate(NamedTuple):
-    """One pool × runtime × gang with its outcome; `reasons` reject, `doubts` warn. A decision creates thousands."""
+    """One pool × runtime × gang with its outcome; `reasons` reject, `warnings` warn. A decision creates thousands."""
 
     pool: Pool
     runtime: ImageChoice
     gang: Gang
     outcome: Outcome
     reasons: tuple[Finding, ...] = ()
-    doubts: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     price_per_hour: int | None = None
     """Micro-dollars an hour for the whole job; None if no price is known."""
     provision: bool = False

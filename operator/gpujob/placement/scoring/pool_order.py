@@ -37,7 +37,7 @@ class PoolScore(NamedTuple):
     """Millionths of the reference's speed."""
     error: int
     """Error of the speed in per cent."""
-    doubts: int
+    warnings: int
     """Warnings about the pool that lower its rank."""
     memory: int | None
     """Bytes of one GPU."""
@@ -72,10 +72,10 @@ class PoolScore(NamedTuple):
         price, times = None if self.price is None else self.price * gpus, gpus if scales or self.measured else 1
         return Worth(price, None if self.speed is None else self.speed * times, self.error)
 
-    def ties(self, pool: Pool, gang: Gang, doubts: int, *, scales: bool) -> Rank:
+    def ties(self, pool: Pool, gang: Gang, warnings: int, *, scales: bool) -> Rank:
         """The lower bound of `score.ties_of` for a gang on its existing nodes."""
         paid = None if self.price is None or self.speed is None else self.speed
-        return score.ties_of(pool, gang, doubts, paid and paid * (gang.gpus if scales or self.measured else 1))
+        return score.ties_of(pool, gang, warnings, paid and paid * (gang.gpus if scales or self.measured else 1))
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _ordered(pools: Sequence[PoolScore], demand: Demand, aim: Aim, fleet: Fleet)
         pools,
         key=lambda each: (
             each.objective_key(gang.gpus, aim, scales=scales),
-            each.ties(fleet.pools[each.position], gang, each.doubts, scales=scales),
+            each.ties(fleet.pools[each.position], gang, each.warnings, scales=scales),
         ),
     )
     return PoolOrder(found, [each for each in found if each.without_speed])
@@ -143,7 +143,7 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[PoolScore]
                 worth.price,
                 worth.speed,
                 worth.error,
-                score.telling(pool.doubts),
+                score.telling(pool.warnings),
                 pool.memory,
                 pool_class_of(pool),
                 worth.at_worst,

@@ -24,7 +24,7 @@ ORDER: Final = (Outcome.CHOSEN, Outcome.FITS, Outcome.BUSY, Outcome.MISCONFIGURE
 
 _ORDER: Final = {outcome: index for index, outcome in enumerate(ORDER)}
 
-SILENT_DOUBTS: Final = frozenset({
+SILENT_WARNINGS: Final = frozenset({
     Reason.RUNS_AS_ROOT, Reason.ID_OUT_OF_RANGE, Reason.BF16_EMULATED, Reason.OVERRIDE_NOT_SET,
     Reason.SHARDING_ASSUMED, Reason.FRAMEWORK_UNMEASURED, Reason.NO_COMMAND, Reason.NO_STEPS,
     Reason.DEVICE_TAINTED, Reason.KERNEL_OLD, Reason.SYSTEM_UNLISTED,
@@ -58,7 +58,7 @@ class PoolResult(NamedTuple):
     ranks: Sequence[int]
     """The ranks of their images."""
     room: NodeFit
-    doubts: int
+    warnings: int
     """Warnings about their images."""
     lacks: Release = ()
     """The driver that their images need and the pool does not have."""
@@ -259,16 +259,16 @@ def prefers(one: Worth, other: Worth, objective: Objective) -> bool:
 def ties(candidate: Candidate) -> Rank:
     """The tie breakers: existing nodes, fewer warnings, more speed, less memory, the pool's name, the smaller gang."""
     paid = candidate.speed_of_job if candidate.price_per_hour is not None else None
-    return (candidate.provision, *ties_of(candidate.pool, candidate.gang, telling(candidate.doubts), paid))
+    return (candidate.provision, *ties_of(candidate.pool, candidate.gang, telling(candidate.warnings), paid))
 
 
-def ties_of(pool: Pool, gang: Gang, doubts: int, speed: int | None) -> Rank:
+def ties_of(pool: Pool, gang: Gang, warnings: int, speed: int | None) -> Rank:
     """`ties` of a pool and a gang on existing nodes, with this number of ranked warnings and this speed.
 
     The speed counts where the prices are known and equal. Of pools without a price the smaller one is likely to be the cheaper.
     """
     return (
-        doubts,
+        warnings,
         -(speed or 0),
         pool.memory is None,
         pool.memory or 0,
@@ -289,9 +289,9 @@ def is_tied(one: Candidate, other: Candidate, objective: Objective, demand: Dema
     return rank_of(one, aim, demand)[:-BY_NAME] == rank_of(other, aim, demand)[:-BY_NAME]
 
 
-def telling(doubts: Iterable[Finding]) -> int:
+def telling(warnings: Iterable[Finding]) -> int:
     """The number of warnings that lower a candidate's rank."""
-    return sum(doubt.reason not in SILENT_DOUBTS for doubt in doubts)
+    return sum(warning.reason not in SILENT_WARNINGS for warning in warnings)
 
 
 def _in_pool(trial: PoolResult, demand: Demand) -> _Standing:
@@ -307,6 +307,6 @@ def _in_pool(trial: PoolResult, demand: Demand) -> _Standing:
             1  # No autoscaler is known to add these nodes; a pool whose devices only have to become free is nearer.
         )
     if candidate.outcome is not Outcome.REJECTED:
-        return (_ORDER[candidate.outcome], refused, (trial.doubts,))
+        return (_ORDER[candidate.outcome], refused, (trial.warnings,))
     # Among images of other versions the nearest counts, among those that need a newer driver the smallest upgrade.
-    return (_ORDER[candidate.outcome], refused, (trial.apart, not trial.lacks, trial.lacks, trial.doubts))
+    return (_ORDER[candidate.outcome], refused, (trial.apart, not trial.lacks, trial.lacks, trial.warnings))

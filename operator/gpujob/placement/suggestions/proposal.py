@@ -47,7 +47,7 @@ RISKS: Final = {
 
 def risks_of(placed: Candidate) -> str:
     """Why the model may not run as a fix places it; empty if it surely runs."""
-    reasons = {each.reason for each in placed.doubts}
+    reasons = {each.reason for each in placed.warnings}
     return "".join(clause for reason, clause in RISKS.items() if reason in reasons)
 
 

@@ -124,7 +124,7 @@ def _given(attempt: Attempt) -> Iterable[Manifest]:
 
 def _overridden(attempt: Attempt) -> bool:
     """Whether placement lets the device pass for another one; elsewhere the variable would break it."""
-    return any(doubt.reason is Reason.ARCH_OVERRIDDEN for doubt in attempt.choice.candidate.doubts)
+    return any(warning.reason is Reason.ARCH_OVERRIDDEN for warning in attempt.choice.candidate.warnings)
 
 
 def _reserved(name: str) -> bool:
