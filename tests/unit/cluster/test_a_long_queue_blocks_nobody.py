@@ -15,10 +15,12 @@ from builders import H100, demand, fleet, node, pod
 from gpujob.catalog.files.load import load_catalog
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
+from gpujob.cluster.client.api_errors import Fenced
 from gpujob.cluster.controller.actions import AT_ONCE
 from gpujob.cluster.controller.controller import Reconciler
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.turns import TimeSlice
+from gpujob.cluster.writer.writes import NotLeader
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
 from gpujob.schedule import answers
@@ -319,6 +321,24 @@ async def test_a_status_that_another_one_wrote_is_explained_anew() -> None:
     controller.put(pod("other", "gpu", cpu="1"))
     await controller.settle()
     assert controller.raw["u001"]["status"]["state"] == before["state"]
+
+
+@pytest.mark.parametrize("error", [NotLeader, Fenced])
+async def test_an_explanation_that_was_not_written_is_given_again(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This process lost the Lease when it explained, and leads again a moment later."""
+    controller, lost = Controller(2), list[str]()
+
+    async def write_status(job: Any, changes: Any, status: Any) -> bool:
+        if not lost:
+            lost.append(job.uid)
+            raise error("another process leads")
+        return await Controller.write_status(controller, job, changes, status)
+
+    monkeypatch.setattr(controller, "write_status", write_status)
+    await controller.settle()
+    assert lost == ["u000"]
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2])

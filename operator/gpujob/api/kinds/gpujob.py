@@ -137,7 +137,7 @@ class AllowDenyPools(Shape):
     allow: Annotated[tuple[DnsName, ...], a_set(items=64)] = ()
     """Only these; all when empty."""
     deny: Annotated[tuple[DnsName, ...], a_set(items=64)] = ()
-    """None of these; nothing is left out when empty."""
+    """None of these; nothing is left out when empty. A pool may have no node now: an unknown name is a warning."""
 
 
 class Probe(Shape):

@@ -251,6 +251,8 @@ class JobActions:
             async with self._slots.slot(urgent=urgent):
                 await step
         except (NotLeader, Fenced):
+            # This process may lead again, and the status still lacks what was not written.
+            self._work.remember(job.uid).explained_for = None
             log.info("step dropped, another process leads", job=f"{job.namespace}/{job.name}")
         except NameConflict as error:
             await self._refused_write(job, error, Reason.NAME_CONFLICT, str(error))

@@ -178,15 +178,16 @@ def _other_account(name: str, allowed: frozenset[str]) -> Iterator[Finding]:
 
 def _unknown_features(demand: Demand, catalog: Catalog) -> Iterator[Finding]:
     """The names in `requires` that are no features; names of other known things say what to write instead."""
-    for word in demand.requires:
-        if word in catalog.features:
-            continue
-        known = NOT_FEATURES.get(word.lower())
-        if known is not None:
-            yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} {}", (word, _instead(known, demand)))
-            continue
-        near = nearest(*catalog.nearest_features(word))
-        yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} is no known feature{}", (word, near))
+    unknown = [word for word in demand.requires if word not in catalog.features]
+    named = {word: NOT_FEATURES[word.lower()] for word in unknown if word.lower() in NOT_FEATURES}
+    others = [word for word in unknown if word not in named]
+    for word in unknown:
+        if word in named:
+            yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} {}", (word, _instead(named[word], demand)))
+        elif word in others[:MOST_UNKNOWN]:
+            near = nearest(*catalog.nearest_features(word))
+            yield Finding(Reason.FEATURE_UNKNOWN, "requires: {} is no known feature{}", (word, near))
+    yield from _more(others, Reason.FEATURE_UNKNOWN, "requires")
 
 
 def _unknown_runtimes(demand: Demand, catalog: Catalog) -> Iterator[Finding]:

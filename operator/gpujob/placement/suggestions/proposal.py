@@ -65,9 +65,19 @@ def said(every: Sequence[Change]) -> str:
 
 def _worded(change: Change) -> str:
     if change.after is None:
-        return f"{change.field} ({_text(change.before)})"
-    instead = f" instead of {_text(change.before)}" if change.before is not None else ""
+        return f"{change.field} ({_text(_shortened(change.before))})"
+    instead = f" instead of {_text(_shortened(change.before))}" if change.before is not None else ""
     return f"{change.field} {_text(change.after)}{instead}"
+
+
+MOST_SHOWN: Final = 8
+"""Entries of a list of now that a fix shows; of the list to write it shows all."""
+
+
+def _shortened(value: object) -> object:
+    if not isinstance(value, (list, tuple)) or len(value) <= MOST_SHOWN:
+        return value
+    return [*value[:MOST_SHOWN], f"{len(value) - MOST_SHOWN} more"]
 
 
 def _text(value: object) -> str:

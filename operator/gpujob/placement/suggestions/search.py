@@ -183,10 +183,16 @@ def _after(step: _Step, fleet: Fleet, catalog: Catalog) -> Decision:
 def _steps(
     step: _Step, candidates: Iterable[Candidate], problems: Collection[Finding], fleet: Fleet, catalog: Catalog
 ) -> Iterator[_Step]:
-    """For each rejected candidate, the changes that answer its reasons; fewer reasons are nearer."""
-    if problems:
-        for proposal in meant_words(step.demand, fleet, catalog):
-            yield from _with(step, proposal, step.pool, 0, answers=True)
+    """For each rejected candidate, the changes that answer its reasons; fewer reasons are nearer. Nothing else helps a job with unknown
+    words, so that these are answered first.
+    """
+    worded = False
+    for proposal in meant_words(step.demand, fleet, catalog) if problems else ():
+        for more in _with(step, proposal, step.pool, 0, answers=True):
+            worded = True
+            yield more
+    if worded:
+        return
     seen: set[object] = set()
     for candidate in candidates:
         if candidate.outcome is not Outcome.REJECTED and not (lacks_nodes(candidate) or waits_for_others(candidate)):
