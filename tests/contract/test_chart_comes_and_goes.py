@@ -104,7 +104,9 @@ def test_doctor_says_how_missing_crds_come(cluster: Cluster) -> None:
         kubectl(cluster, *by_helm, stdin=json.dumps(crd))
         eventually(crds, 30, what="a CRD of an earlier version")
 
-    (remedy,) = crds()
+    # Those that an earlier test's release kept.
+    kubectl(cluster, "delete", "crd", "--ignore-not-found", *CRDS)
+    (remedy,) = eventually(crds, 30, what="no CRDs")
     assert remedies(cluster, "operator") == [
         f"{remedy}; where it is in another namespace, name it with --operator-namespace"
     ]
