@@ -43,6 +43,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     down(made.dir)
 
 
+@pytest.fixture
+def without_crds(tmp_path: Path) -> Iterator[Cluster]:
+    """A control plane to which no release brought CRDs yet. Where they are deleted and made several times, the API server may take
+    minutes to delete them once more.
+    """
+    made = up(tmp_path / "without CRDs")
+    yield made
+    down(made.dir)
+
+
 @pytest.fixture(scope="module", params=["4", "3"])
 def program(request: pytest.FixtureRequest) -> str:
     """Helm of either major version."""
@@ -86,8 +96,9 @@ def test_a_release_of_helm_3_is_upgraded_by_helm_4_and_rolled_back(cluster: Clus
     helm(cluster, "uninstall", "--wait")
 
 
-def test_doctor_says_how_missing_crds_come(cluster: Cluster) -> None:
+def test_doctor_says_how_missing_crds_come(without_crds: Cluster) -> None:
     """Without a release, with one whose CRDs were deleted, and with CRDs of an earlier version."""
+    cluster = without_crds
 
     def crds() -> list[str]:
         return remedies(cluster, "crds")
@@ -104,9 +115,7 @@ def test_doctor_says_how_missing_crds_come(cluster: Cluster) -> None:
         kubectl(cluster, *by_helm, stdin=json.dumps(crd))
         eventually(crds, 30, what="a CRD of an earlier version")
 
-    # Those that an earlier test's release kept.
-    kubectl(cluster, "delete", "crd", "--ignore-not-found", *CRDS)
-    (remedy,) = eventually(crds, 30, what="no CRDs")
+    (remedy,) = crds()
     assert remedies(cluster, "operator") == [
         f"{remedy}; where it is in another namespace, name it with --operator-namespace"
     ]
@@ -132,8 +141,6 @@ def test_doctor_says_how_missing_crds_come(cluster: Cluster) -> None:
     assert 'conflict with "kubectl"' in refused.stderr
     upgrade(cluster, "--force-conflicts")
     eventually(lambda: crds() == [], 30, what="the CRDs that the release took over")
-    helm(cluster, "uninstall", "--wait")
-    kubectl(cluster, "delete", "crd", *CRDS)
 
 
 def test_the_commands_of_the_pages_install_upgrade_and_remove(cluster: Cluster) -> None:
