@@ -39,13 +39,13 @@ def while_waiting(tree: Path, jobs: int, folder: Path, name: str, _: str = "") -
         ask("/run?jobs=1")
         empty, before = memory(pid), cpu_seconds(pid)
         ask(f"/wait?jobs={jobs}")
-        told = 1000 * (cpu_seconds(pid) - before) / jobs
+        spent = 1000 * (cpu_seconds(pid) - before) / jobs
         time.sleep(REST)
         at_rest = cpu_seconds(pid)
         time.sleep(REST)
         rest = 1000 * (cpu_seconds(pid) - at_rest) / REST
         return {
-            "ms a job": told,
+            "ms a job": spent,
             "MiB without jobs": empty,
             "MiB": memory(pid),
             "most MiB": memory(pid, "VmHWM"),

@@ -51,8 +51,10 @@ def test_a_pool_whose_class_is_missing_is_told_before_a_pod_is_refused(
     pools("nvidia", runtimeClassName="nope")
     team.run("nowhere", "python3", "-c", "pass", placement=NVIDIA)
     team.until("nowhere", "Misconfigured")
-    told = team.condition("nowhere", "Placed")["message"]
-    assert "RuntimeClass nope of GPUPool all-nvidia does not exist; create it or remove spec.runtimeClassName" in told
+    message = team.condition("nowhere", "Placed")["message"]
+    assert (
+        "RuntimeClass nope of GPUPool all-nvidia does not exist; create it or remove spec.runtimeClassName" in message
+    )
     assert team.jobs() == []
 
 
@@ -93,13 +95,13 @@ def test_what_the_kubelet_says_of_a_handler_that_it_lacks_is_a_failure_to_start(
     def words() -> str:
         return unready_of(team.api.items(EVENTS.format(team.namespace) + selector))
 
-    told = str(eventually(words, 60, what="the kubelet's words"))
-    assert "oddity" in told
+    message = str(eventually(words, 60, what="the kubelet's words"))
+    assert "oddity" in message
     held = eventually(lambda: unready_pod(team), 30, what="a pod that cannot start containers")
-    failure = start_failure([held], 300.0, told)
+    failure = start_failure([held], 300.0, message)
     assert failure is not None
     assert (failure.reason, failure.blame) == (Reason.CONTAINER_NOT_STARTED, Blame.INFRASTRUCTURE)
-    assert told.removesuffix(".") in failure.message
+    assert message.removesuffix(".") in failure.message
     assert "RuntimeClass handler" in failure.message
 
 

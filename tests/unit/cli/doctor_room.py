@@ -37,7 +37,7 @@ def of_check(found: list[tuple[Any, ...]], check: str) -> list[tuple[Any, ...]]:
     return [(level, message) for level, name, _, message, _ in found if name == check]
 
 
-def told(raw: Object, **status: Any) -> Object:
+def with_status(raw: Object, **status: Any) -> Object:
     """A node with more in its status."""
     return {**raw, "status": {**raw["status"], **status}}
 

@@ -21,7 +21,7 @@ from doctor_room import (
     of_check,
     pod_with,
     prometheus,
-    told,
+    with_status,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,9 +123,9 @@ def test_a_toolkit_with_a_known_hole_is_an_error(doctor: Doctor, image: str, lev
     ],
 )
 def test_kernels_of_amd_nodes(doctor: Doctor, kernel: str, level: str) -> None:
-    raw = told(node("a", MI300X), nodeInfo={"kernelVersion": kernel})
+    raw = with_status(node("a", MI300X), nodeInfo={"kernelVersion": kernel})
     assert [each for each, _ in of_check(doctor(raw, every=True), "amd-kernel")] == [level]
-    nvidia = told(node("a", H100), nodeInfo={"kernelVersion": kernel})
+    nvidia = with_status(node("a", H100), nodeInfo={"kernelVersion": kernel})
     assert of_check(doctor(nvidia, every=True), "amd-kernel") == []
 
 
@@ -163,7 +163,7 @@ def test_groups_of_device_files_are_asked_for_on_amd(doctor: Doctor) -> None:
     ],
 )
 def test_somebody_tells_of_faults_of_each_vendor(doctor: Doctor, gpu: Any, sign: Object, told_by: str | None) -> None:
-    (found,) = of_check(doctor(told(node("a", gpu), **sign), every=True), "health-signals")
+    (found,) = of_check(doctor(with_status(node("a", gpu), **sign), every=True), "health-signals")
     if told_by:
         assert found == ("OK", f"the health of {'AMD' if gpu is MI300X else 'NVIDIA'} nodes is reported by {told_by}")
     else:
@@ -357,13 +357,13 @@ def test_a_prometheus_that_does_not_select_the_chart_s_monitor(
     cluster.lists["/apis/monitoring.coreos.com/v1/prometheuses"] = [prometheus(**spec)]
     cluster.lists["/apis/monitoring.coreos.com/v1/servicemonitors"] = [monitor("ServiceMonitor", **labels)]
     _, found = live(cluster)
-    told = bad(found, "prometheus")
-    assert [each[2] for each in told] == (
+    findings = bad(found, "prometheus")
+    assert [each[2] for each in findings] == (
         [] if selected else ["no Prometheus selects ServiceMonitor gpujob-system/gpujob-operator"]
     )
     if spec == {} and not selected:
         remedy = """upgrade the release with --set-json 'monitoring.serviceMonitor.labels={"release":"stack"}'"""
-        assert told[0][3] == remedy
+        assert findings[0][3] == remedy
 
 
 def sidecar(*, container: str = "grafana-sc-dashboard", **env: str) -> Object:

@@ -27,7 +27,7 @@ from doctor_room import (
     namespace,
     pod_with,
     prometheus,
-    told,
+    with_status,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,7 +112,7 @@ def test_the_kernel_of_each_system_of_rocms_requirements_is_new_enough(doctor: D
     """Ubuntu 22.04 and 24.04, RHEL 8 to 10, SLES 15, Oracle Linux 8, Debian 12 and 13, Azure Linux 3."""
 
     def of(version: str) -> Object:
-        return told(node("a", MI300X), nodeInfo={"kernelVersion": version})
+        return with_status(node("a", MI300X), nodeInfo={"kernelVersion": version})
 
     said = ["update the nodes to a system of ROCm's system requirements"]
     assert remedies(doctor, "amd-kernel", of("5.4.0-190-generic")) == said
@@ -135,12 +135,12 @@ def test_an_agent_that_is_said_is_seen_once_it_is_there(doctor: Doctor, gpu: Any
     (remedy,) = remedies(doctor, "health-signals", node("a", gpu))
     (names,) = re.findall(r"^install (.*); until then", remedy)
     for name in names.split(" or "):
-        assert remedies(doctor, "health-signals", told(node("a", gpu), conditions=[AGENTS[name]])) == []
+        assert remedies(doctor, "health-signals", with_status(node("a", gpu), conditions=[AGENTS[name]])) == []
 
 
 def test_a_node_that_is_repaired_is_reported_no_more(doctor: Doctor) -> None:
     def with_condition(status: str) -> Object:
-        return told(node("a", H100), conditions=[{"type": "GpuMemWatch", "status": status, "reason": "R"}])
+        return with_status(node("a", H100), conditions=[{"type": "GpuMemWatch", "status": status, "reason": "R"}])
 
     assert remedies(doctor, "health-signals", with_condition("True")) == ["repair or drain the node"]
     assert remedies(doctor, "health-signals", with_condition("False")) == []
