@@ -200,6 +200,7 @@ class FaultProxy:
         self._runner: web.AppRunner | None = None
         self._rules: list[Rule] = []
         self._watches: list[_Watch] = []
+        self._watched: set[str] = set()
         self._frozen = False
         self._dead: set[RequestHandler] = set()
         self._later: set[asyncio.Task[None]] = set()
@@ -247,6 +248,10 @@ class FaultProxy:
         """The open watches on a resource bring nothing more, and stay open; gives their number."""
         return self._do(self._freeze_watches(resource))
 
+    def watches_are_open(self) -> bool:
+        """Whether each path that was ever watched is watched again: after many faults it takes up to 15 s."""
+        return self._watched <= {watch.request.path for watch in self._watches if watch.has_reader}
+
     def cut_watches(self, last: bytes = b"") -> int:
         """Ends every open watch, after a last line where one is given, else without an end; gives their number."""
         return self._do(self._cut_watches(last))
@@ -292,7 +297,7 @@ class FaultProxy:
         self._dead.update(self._runner.server.connections)
 
     async def _freeze_watches(self, resource: str) -> int:
-        found = [watch for watch in self._watches if watch.resource == resource]
+        found = [watch for watch in self._watches if watch.resource == resource and watch.has_reader]
         for watch in found:
             watch.frozen = True
         return len(found)
@@ -345,6 +350,7 @@ class FaultProxy:
         await response.prepare(request)
         watch = _Watch(resource_of(request.path), request, response)
         self._watches.append(watch)
+        self._watched.add(request.path)
         watch.task = self._loop.create_task(self._pumped(watch, answer))
         try:
             await asyncio.wait((watch.task,))
@@ -381,6 +387,11 @@ class _Watch:
     """What a test that ends it lets it say last."""
     whole: bool = True
     """Whether what came so far ends with a line."""
+
+    @property
+    def has_reader(self) -> bool:
+        """Whether the operator still reads it; this server notices only at the next event that it has left."""
+        return self.request.transport is not None and not self.request.transport.is_closing()
 
     def cut(self, last: bytes) -> None:
         self.last = last

@@ -316,13 +316,17 @@ def test_frozen_connections_are_replaced(operator: OperatorProcess, proxy: Fault
     print({"all connections frozen": round(took, 1)})
 
 
-def test_a_killed_and_restarted_api_server_loses_and_doubles_nothing(cluster: Cluster, jobs: Jobs) -> None:
+def test_a_killed_and_restarted_api_server_loses_and_doubles_nothing(
+    cluster: Cluster, operator: OperatorProcess, jobs: Jobs
+) -> None:
     jobs.submit()
     # In the midst of their lives: the gang has just been placed.
     eventually(lambda: jobs.team.jobs(), 30, what="a child", every=0.01)
     restart_component(cluster.dir, "kube-apiserver")
     # What the dead one did last may be missing in its log.
     took = jobs.have_ended(HEALED_WITHIN, said=1, audited=False)
+    # It refuses every kind until it has read its roles.
+    assert "kind is unknown" not in operator.log.read_text()
     print({"API server restarted": round(took, 1)})
 
 

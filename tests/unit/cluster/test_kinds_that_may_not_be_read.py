@@ -57,19 +57,46 @@ def test_what_the_operator_can_work_without() -> None:
 
 
 async def test_an_optional_kind_that_may_not_be_read_is_unknown_and_stops_nothing() -> None:
-    it, cache, slept = follower(QUOTAS)
+    it, cache, _ = follower(QUOTAS)
     for _ in range(REFUSED_TRIES - 1):
         await it.recover(Forbidden(403, "Forbidden", "no"))
     assert not cache.complete, "a server that starts refuses for a moment"
     await it.recover(Forbidden(403, "Forbidden", "no"))
     assert (cache.complete, cache.unread) == (True, {"resourcequotas": "403 Forbidden: no"})
-    assert slept[-1] == Timings().absent
     gate = OutageGate(Clock())
     assert hindrances(cache, it.health, gate) == []
     assert unknowns(cache) == ["resourcequotas is unknown, it may not be read: 403 Forbidden: no"]
     version = cache.version("resourcequotas")
     cache.replace("resourcequotas", [], "7")
     assert (cache.unread, cache.version("resourcequotas") > version) == ({}, True)
+
+
+async def test_an_unknown_kind_is_tried_again_soon_and_then_ever_more_rarely() -> None:
+    it, cache, slept = follower(QUOTAS)
+    for _ in range(9):
+        await it.recover(Forbidden(403, "Forbidden", "no"))
+    assert slept == [0.5, 1, 4, 8, 16, 32, 64, 120, 120]
+    assert cache.unread
+
+
+async def test_a_kind_that_was_read_stays_known_while_a_server_starts() -> None:
+    """A starting API server refuses all kinds until it has read its roles, and a kind once given up is away for long."""
+    it, cache, slept = follower(QUOTAS)
+    clock = it.health.clock = Clock()
+    cache.replace("resourcequotas", [], "7")
+    it.health.relists["resourcequotas"] += 1
+    for after in (0.0, 1.0, 10.0, 29.0):
+        clock.now = 1000.0 + after
+        await it.recover(Forbidden(403, "Forbidden", "no"))
+        assert cache.unread == {}
+    it.heard()
+    clock.now = 1040.0
+    await it.recover(Forbidden(403, "Forbidden", "no"))
+    assert cache.unread == {}, "it was readable in between"
+    clock.now = 1070.0
+    await it.recover(Forbidden(403, "Forbidden", "no"))
+    assert cache.unread == {"resourcequotas": "403 Forbidden: no"}
+    assert max(slept[:-1]) <= Timings().backoff_most
 
 
 @pytest.mark.parametrize("error", [Forbidden(403, "Forbidden", "no"), Unauthorized(401, "Unauthorized", "no")])

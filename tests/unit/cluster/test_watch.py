@@ -61,13 +61,14 @@ def refuses(status: int, **headers: str) -> Step:
     return answer
 
 
-def stream(*chunks: bytes, stays: bool = False, breaks: bool = False) -> Step:
+def stream(*chunks: bytes, lasts: float = 0.0, stays: bool = False, breaks: bool = False) -> Step:
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         for chunk in chunks:
             await response.write(chunk)
             await asyncio.sleep(0)
+        await asyncio.sleep(lasts)
         if stays:
             await asyncio.Event().wait()
         if breaks and request.transport is not None:
@@ -284,6 +285,18 @@ async def test_a_server_that_ends_each_watch_at_once_is_not_hammered() -> None:
     world = World([page(10)], [stream(), stream(), stream()], timings=timings)
     await world.until_at_rest()
     assert len(world.slept) == 3
+
+
+async def test_a_quiet_watch_that_is_cut_again_and_again_waits_no_longer_each_time() -> None:
+    """As by a load balancer that ends connections on which nothing came for a while."""
+    timings = replace(QUICK, backoff_least=0.01, backoff_most=0.2)
+    at_once, after_a_while = stream(breaks=True), stream(lasts=0.25, breaks=True)
+    world = World([page(10)], [at_once] * 4 + [after_a_while] * 4, timings=timings)
+    await world.until_at_rest()
+    growing, steady = world.slept[:4], world.slept[4:]
+    assert max(growing) > 0.04
+    assert len(steady) == 4
+    assert max(steady) <= 0.01
 
 
 async def test_a_list_that_fails_is_tried_again_and_nothing_is_complete_before() -> None:

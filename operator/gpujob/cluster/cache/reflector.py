@@ -39,7 +39,7 @@ from gpujob.cluster.client.transport import without_managed_fields
 from gpujob.values.untrusted import tables
 
 REFUSED_TRIES = 3
-"""Refusals in a row after which an optional kind is unknown: a starting server refuses for a moment."""
+"""Refusals in a row after which an optional kind that was never read is unknown."""
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +57,7 @@ class Timings:
     page: int = 100
     """Objects of a page: 500 pods decoded at once take 40 MB, which the process keeps."""
     absent: float = 120.0  # before the next check whether the server has a kind by now
+    refused: float = 30.0  # refusals of a kind that was read before pass this soon: a starting server refuses all kinds
 
 
 class WatchHealth:
@@ -130,6 +131,7 @@ class Reflector:
         self.path = kind.path
         self.version: str | None = None
         self.failures = 0
+        self.refused_since: float | None = None
 
     async def run(self) -> None:
         while True:
@@ -145,6 +147,7 @@ class Reflector:
 
     def heard(self) -> None:
         self.health.heard(self.kind.scope)
+        self.refused_since = None
 
     # Listing
 
@@ -157,7 +160,7 @@ class Reflector:
             group = await self.client.get(f"/apis/{kind.resource.group}")
         except NotFound:
             group = {}
-        self.heard()
+        self.health.heard(kind.scope)
         served = {str(entry.get("version")) for entry in tables(group, "versions")}
         for version in kind.versions:
             if version in served and await self.is_in(version):
@@ -173,7 +176,7 @@ class Reflector:
             found = await self.client.get(f"/apis/{resource.group}/{version}")
         except NotFound:
             return False
-        self.heard()
+        self.health.heard(self.kind.scope)
         return any(entry.get("name") == resource.plural for entry in tables(found, "resources"))
 
     async def list_all(self) -> str:
@@ -209,11 +212,16 @@ class Reflector:
         began, events = self.health.clock(), 0
         self.health.watches[key] += 1
         stream = self.client.watch(self.path, params, silence=timings.silence, on_bytes=self.heard)
-        async with aclosing(stream) as lines:
-            async for line in lines:
-                self.take(line)
+        try:
+            async with aclosing(stream) as lines:
+                async for line in lines:
+                    self.take(line)
+                    self.failures = 0
+                    events += 1
+        finally:
+            # A load balancer cuts idle connections each minute: a quiet kind would wait longer after each cut.
+            if self.health.clock() - began >= timings.backoff_most:
                 self.failures = 0
-                events += 1
         if not events and self.health.clock() - began < timings.hasty_end:
             raise Unreachable(0, "EndedAtOnce", f"the watch of {self.path} ended as soon as it began")
         self.failures = 0
@@ -246,15 +254,14 @@ class Reflector:
         else:
             self.health.failures[self.kind.scope] += 1
         delay = self.delay(error)
-        refused = isinstance(error, Unauthorized | Forbidden)
-        if refused:
-            self.heard()  # it is not the stream that is dead
-            self.health.refused[self.kind.scope] = str(error)
-            if self.failures + 1 >= REFUSED_TRIES and isinstance(error, Forbidden) and self.kind.optional:
-                await self.go_without(error)
-                return
         # The silence has lasted a minute already; counting it as failure would delay a quiet kind more each time.
         self.failures += not isinstance(error, Silent)
+        if isinstance(error, Unauthorized | Forbidden):
+            self.health.heard(self.kind.scope)  # it is not the stream that is dead
+            self.health.refused[self.kind.scope] = str(error)
+            if isinstance(error, Forbidden) and self.kind.optional and self.refusal_lasts():
+                await self.go_without(error)
+                return
         # A healthy but quiet kind may be silent too: a restarted API server leaves out its first bookmarks.
         lasts = isinstance(error, Unauthorized) and self.failures >= REFUSED_TRIES
         write = log.info if isinstance(error, Silent) else log.error if lasts else log.warning
@@ -268,20 +275,31 @@ class Reflector:
         if delay > 0:
             await self.sleep(delay)
 
+    def refusal_lasts(self) -> bool:
+        """Whether an optional kind's refusals are more than those of a server that is starting."""
+        now = self.health.clock()
+        if self.refused_since is None:
+            self.refused_since = now
+        patience = self.timings.refused if self.health.relists[self.kind.scope] else 0.0
+        return self.failures >= REFUSED_TRIES and now - self.refused_since >= patience
+
     async def go_without(self, error: Forbidden) -> None:
-        """An unreadable optional kind is unknown; it is tried again rarely."""
+        """An unreadable optional kind is unknown; it is tried again ever more rarely."""
         self.version = None
         if self.cache.unknown(self.kind.scope, str(error)):
             log.warning("kind is unknown, it may not be read", kind=self.kind.scope, error=str(error))
-        await self.sleep(self.timings.absent)
+        await self.sleep(self.backoff(self.timings.absent))
+
+    def backoff(self, longest: float) -> float:
+        """Seconds that double with each failure, spread, `longest` at most."""
+        least = self.timings.backoff_least
+        return max(least, min(longest, least * 2.0 ** min(self.failures, 16)) * (0.5 + 0.5 * self.chance()))
 
     def delay(self, error: ApiError | _UnknownLoss) -> float:
         """Seconds before the next try: none after a silence, a first 410 or bad line; else growing and spread."""
         if isinstance(error, Silent) or (isinstance(error, Gone | _UnknownLoss) and self.failures == 0):
             return 0.0
-        timings = self.timings
-        backoff = min(timings.backoff_most, timings.backoff_least * 2.0 ** min(self.failures, 16))
-        backoff = max(timings.backoff_least, backoff * (0.5 + 0.5 * self.chance()))
+        backoff = self.backoff(self.timings.backoff_most)
         retry_after = error.retry_after if isinstance(error, ApiError) else None
         return max(backoff, min(retry_after or 0.0, LONGEST_RETRY_DELAY))
 
