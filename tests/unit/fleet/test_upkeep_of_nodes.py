@@ -207,7 +207,8 @@ def test_a_state_of_any_length_and_letters_stays_one_short_line() -> None:
         *((kind, "True") for kind in (
             "GpuEcc", "GpuRowRemap", "GpuBus", "GpuCount", "GpuXid", "GpuPcie", "GpuFabricMgr", "GpuImex", "NvlinkSpeed",
             "Rocminfo", "DcgmiHealth", "RdmaLink", "RdmaLinkFlapping", "RdmaWpaAuth", "RdmaRttcc", "RdmaVfRoutes",
-            "RdmaVfCounters", "IpAddress", "NodeHasPcieErrors",
+            "RdmaVfCounters", "IpAddress", "NodeHasPcieErrors", "VMEventScheduled", "FreezeScheduled", "RebootScheduled",
+            "RedeployScheduled", "TerminateScheduled", "PreemptScheduled",
         )),
         ("RDMAReady", "False"),
     ],
@@ -238,6 +239,7 @@ def test_a_condition_that_tells_trouble_makes_the_node_the_last_one(kind: str, s
         ("DcgmiHealth", "False"),
         ("RdmaLink", "False"),
         ("RdmaLink", "Unknown"),
+        ("RebootScheduled", "False"),
         ("OcaVersion", "True"),
     ],
 )

@@ -286,6 +286,9 @@ def test_a_driver_of_new_nodes_that_is_too_old() -> None:
         ("oke.oraclecloud.com/pool.name", "OKE node pool gpu"),
         ("ibm-cloud.kubernetes.io/worker-pool-name", "IBM Cloud worker pool gpu"),
         ("worker.gardener.cloud/pool", "Gardener worker pool gpu"),
+        ("doks.digitalocean.com/node-pool-id", "DigitalOcean node pool gpu"),
+        ("nebius.com/node-group-id", "Nebius node group gpu"),
+        ("sagemaker.amazonaws.com/instance-group-name", "HyperPod instance group gpu"),
     ],
 )
 def test_a_node_pool_that_nobody_described_may_grow(label: str, words: str) -> None:

@@ -124,6 +124,9 @@ SIGNALS: Final[tuple[Signal, ...]] = (
     *_rows("AKS", Where.CONDITION, Effect.LAST,
            "IBLinkFlapping GPUClockThrottling UnhealthyNvidiaDevicePlugin "
            "UnhealthyNvidiaDCGMServices FilesystemCorruptionProblem VMEventScheduled", bad=_TRUE),
+    # Announced events of a VM, as older node images wrote them (Azure/AKS issue 2062).
+    *_rows("AKS", Where.CONDITION, Effect.LAST,
+           "FreezeScheduled RebootScheduled RedeployScheduled TerminateScheduled PreemptScheduled", bad=_TRUE),
     *_rows("NPD", Where.CONDITION, Effect.LAST,
            "KernelDeadlock ReadonlyFilesystem CorruptDockerOverlay2 FrequentKubeletRestart FrequentDockerRestart "
            "FrequentContainerdRestart FrequentUnregisterNetDevice KubeletProblem KubeletUnhealthy DockerProblem "
@@ -180,7 +183,10 @@ SIGNALS: Final[tuple[Signal, ...]] = (
            vendor=Vendor.AMD),
     # Taints
     *_rows("Kubernetes", Where.TAINT, Effect.WAIT,
-           "node.kubernetes.io/* node.cloudprovider.kubernetes.io/* node.cluster.x-k8s.io/uninitialized"),
+           "node.kubernetes.io/not-ready node.kubernetes.io/unreachable node.kubernetes.io/unschedulable "
+           "node.kubernetes.io/memory-pressure node.kubernetes.io/disk-pressure node.kubernetes.io/pid-pressure "
+           "node.kubernetes.io/network-unavailable node.kubernetes.io/out-of-service node.kubernetes.io/out-of-disk "
+           "node.cloudprovider.kubernetes.io/* node.cluster.x-k8s.io/uninitialized"),
     *_rows("Autoscaler", Where.TAINT, Effect.WAIT,
            "ToBeDeletedByClusterAutoscaler DeletionCandidateOfClusterAutoscaler "
            "startup-taint.cluster-autoscaler.kubernetes.io/* status-taint.cluster-autoscaler.kubernetes.io/* "

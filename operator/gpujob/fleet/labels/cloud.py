@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpujob.fleet.kubernetes.objects import Labels, Node, Selector
+from gpujob.fleet.kubernetes.objects import Labels, Node, Selector, Taint
 from gpujob.values.untrusted import whole_number
 from gpujob.values.vocabulary import CapacityType
 
@@ -32,14 +32,20 @@ _CAPACITY_LABELS: Final[tuple[tuple[str, dict[str, CapacityType]], ...]] = (
     ("cloud.google.com/gke-provisioning", {"spot": CapacityType.SPOT, "preemptible": CapacityType.SPOT}),
     ("kubernetes.azure.com/priority", {"spot": CapacityType.SPOT}),
     ("kubernetes.azure.com/scalesetpriority", {"spot": CapacityType.SPOT}),
-    ("oci.oraclecloud.com/oke-is-preemptible", {"true": CapacityType.SPOT}),
+    ("oci.oraclecloud.com/oke-is-preemptible", {"true": CapacityType.SPOT, "present": CapacityType.SPOT}),
+    ("nebius.com/preemptible", {"true": CapacityType.SPOT}),
+    ("machine.openshift.io/interruptible-instance", {"": CapacityType.SPOT, "true": CapacityType.SPOT}),
+    ("spotinst.io/node-lifecycle", {"spot": CapacityType.SPOT, "od": CapacityType.ON_DEMAND}),
+    ("scheduling.cast.ai/spot", {"true": CapacityType.SPOT}),
     ("node.kubernetes.io/lifecycle", {"spot": CapacityType.SPOT, "preemptible": CapacityType.SPOT}),
+    ("lifecycle", {"ec2spot": CapacityType.SPOT}),
 )
-"""Keys and values in lower case, because such labels are also written by hand. The last one is the convention of clusters without
-a cloud's own (AWS node termination handler, kOps).
+"""Keys and values of labels and taints in lower case, because they are also written by hand. Sources besides the clouds' own
+documentation: OpenShift's spot MachineSets (machine-api-operator), Spot Ocean, CAST AI. The last two are conventions of clusters
+without a cloud's own (AWS node termination handler, kOps, EKS's first spot nodes).
 """
 
-_CAPACITY_KEYS: Final = frozenset(key for key, _ in _CAPACITY_LABELS)
+CAPACITY_KEYS: Final = tuple(key for key, _ in _CAPACITY_LABELS)
 _MEANINGS: Final = dict(_CAPACITY_LABELS)
 
 _INSTANCE_TYPES: Final = (
@@ -140,9 +146,12 @@ def origin_of(node: Node) -> Origin:
 
 def from_taints(origin: Origin, node: Node) -> Origin:
     """The origin of a node with a Spot taint, whatever its labels say."""
-    said = ((taint.key.lower(), taint.value.lower()) for taint in node.taints)
-    spot = any(_MEANINGS.get(key, {}).get(value) is CapacityType.SPOT for key, value in said)
-    return replace(origin, capacity_type=CapacityType.SPOT) if spot else origin
+    return replace(origin, capacity_type=CapacityType.SPOT) if any(map(is_of_spot, node.taints)) else origin
+
+
+def is_of_spot(taint: Taint) -> bool:
+    """Whether a taint keeps off all pods but those that accept Spot."""
+    return _MEANINGS.get(taint.key.lower(), {}).get(taint.value.lower()) is CapacityType.SPOT
 
 
 def origin_of_labels(labels: Labels, provider: str = "") -> Origin:
@@ -165,16 +174,18 @@ def _platform(labels: Labels) -> str:
 
 def capacity_labels(labels: Labels) -> Labels:
     """The labels of a node that may say its capacity type."""
-    return {key: value for key, value in labels.items() if key.lower() in _CAPACITY_KEYS}
+    return {key: value for key, value in labels.items() if key.lower() in _MEANINGS}
 
 
 def terms_between(these: Collection[Labels], others: Collection[Labels]) -> Selector:
     """The selector terms that match the nodes with these `capacity_labels` and not the others, as far as any does."""
     terms: list[tuple[str, str, tuple[str, ...]]] = []
     for key in sorted({key for labels in (*these, *others) for key in labels}):
-        own, its = ({labels.get(key, "") for labels in some} for some in (these, others))
+        own, its = ({labels.get(key) for labels in some} for some in (these, others))
         if own.isdisjoint(its):
-            terms.append((key, "NotIn", tuple(sorted(its))) if "" in own else (key, "In", tuple(sorted(own))))
+            # NotIn takes nodes without the label too.
+            operator, values = ("NotIn", its) if None in own else ("In", own)
+            terms.append((key, operator, tuple(sorted(filter(lambda value: value is not None, values)))))
     return tuple(terms)
 
 
@@ -194,5 +205,5 @@ def _family_and_size(labels: Labels) -> str:
 
 def _capacity_type(labels: Labels) -> CapacityType:
     said = {key.lower(): value.lower() for key, value in capacity_labels(labels).items()}
-    found = (meanings.get(said.get(key, "")) for key, meanings in _CAPACITY_LABELS)
+    found = (meanings.get(said[key]) for key, meanings in _CAPACITY_LABELS if key in said)
     return next(filter(None, found), CapacityType.ON_DEMAND)

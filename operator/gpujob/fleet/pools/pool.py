@@ -15,6 +15,7 @@ from gpujob.fleet.gpupools.selection import Fabric
 from gpujob.fleet.kubernetes.objects import Resources, Selector, Taint
 from gpujob.fleet.kubernetes.runtime_classes import NOTHING, Handler, lacks
 from gpujob.fleet.kubernetes.taints import TOLERATED_KEYS
+from gpujob.fleet.labels.cloud import is_of_spot
 from gpujob.fleet.labels.device_fraction import WHOLE, Portion, Share
 from gpujob.fleet.policy.resource_quota import Claims, counted_as, taken_by
 from gpujob.fleet.pools.ahead import Ahead
@@ -291,8 +292,8 @@ class Pool:
         return taken_by(self.all_counted_as, gpus, needs + self.overhead, pods, claims, fabric, by_claim=by_claim)
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether a pod for this pool can tolerate the taint: a well-known key, or one of the GPUPool."""
-        if taint.effect == "PreferNoSchedule" or taint.key in TOLERATED_KEYS:
+        """Whether a pod for this pool can tolerate the taint: a well-known key, Spot's, or one of the GPUPool."""
+        if taint.effect == "PreferNoSchedule" or taint.key in TOLERATED_KEYS or is_of_spot(taint):
             return True
         by_class = self.handler.brings.tolerated if self.handler else ()
         return any(
