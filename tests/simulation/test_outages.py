@@ -9,6 +9,7 @@ import pytest
 
 from gpujob.cluster.client.api_errors import (
     ApiError,
+    Conflict,
     Forbidden,
     Invalid,
     NotFound,
@@ -144,6 +145,10 @@ PASSING: Final = {
     ),
     "quota not counted": Forbidden(403, "Forbidden", 'jobs.batch "j" is forbidden: status unknown for quota: team'),
     "not served yet": NotFound(404, "NotFound", "the server could not find the requested resource"),
+    "quota changed meanwhile": Conflict(
+        409, "Conflict", 'Operation cannot be fulfilled on resourcequotas "team": the object has been modified'
+    ),
+    "too slow": ApiError(408, "RequestTimeout", "the request took too long"),
 }
 
 
@@ -164,6 +169,12 @@ def test_nothing_is_said_of_a_refusal_that_passes_at_once(name: str) -> None:
     """A restarted API server, for a gang: its answers within a second do not matter."""
     world = play(1, always(PASSING[name]), 1.0, nodes=2)
     assert {state for _, state, *_ in world.said} <= {"Placed", "Running", "Starting"}
+
+
+def test_a_status_that_may_not_be_written_for_140_seconds_is_written_within_75_more() -> None:
+    words = 'gpujobs "j" is forbidden: User "op" cannot patch resource "gpujobs/status"'
+    world = play(3, on("/status", Forbidden(403, "Forbidden", words)), 140.0)
+    assert world.placed_by() <= 140.0 + 75.0
 
 
 @pytest.mark.parametrize(

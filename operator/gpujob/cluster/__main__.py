@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] = (), operator: Callable[[Settings, Connection
         return 2
     short_pauses.prepare()
     try:
-        asyncio.run(kopf_shell.run(made, connection))
+        asyncio.run(kopf_shell.run(made))
     except KeyboardInterrupt:
         return 0
     except Exception:

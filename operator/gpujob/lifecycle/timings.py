@@ -118,6 +118,9 @@ class Timings:
     """Before a failed step of a job is repeated for the first time."""
     backoff_longest: float = 300.0
     """The longest such wait; each is twice the one before."""
+
+    backoff_of_writes: float = 60.0
+    """The same where the API server refuses a write that is not a child's: rights that were taken come back."""
     runner_unused: float = 60.0
     """A namespace has no child this long before its runner ConfigMap is deleted, so that short jobs do not rewrite it each time."""
     runner_every: float = 5.0

@@ -533,6 +533,7 @@ def test_a_kubeconfig_gives_its_connection_from_data_and_from_files_beside_it(tm
         ({"server": "s", "proxy-url": "http://p"}, {}, "proxy-url: proxies are not supported"),
         ({"ca": "x"}, {}, r"clusters\[\]\.cluster\.server is missing"),
         ({"server": "s", "certificate-authority-data": "%"}, {}, "certificate-authority-data is not base64"),
+        ({"server": "s"}, {"client-certificate-data": 5}, "client-certificate-data is not base64"),
     ],
 )
 def test_a_kubeconfig_that_cannot_be_used_is_refused_by_field_and_with_a_remedy(
@@ -547,6 +548,12 @@ def test_an_unknown_context_or_an_unreadable_file_is_named(tmp_path: Path) -> No
         connection_from_kubeconfig(kubeconfig(tmp_path, {"server": "s"}, {}), "other")
     with pytest.raises(UnusableConnection, match="cannot read kubeconfig"):
         connection_from_kubeconfig(tmp_path / "none")
+    (latin := tmp_path / "latin").write_bytes("current-context: größe".encode("latin-1"))
+    with pytest.raises(UnusableConnection, match="cannot read kubeconfig"):
+        connection_from_kubeconfig(latin)
+    (odd := tmp_path / "odd").write_text("{current-context: c, contexts: 3}")
+    with pytest.raises(UnusableConnection, match="contexts has no entry named 'c'"):
+        connection_from_kubeconfig(odd)
 
 
 def test_a_pod_finds_its_server_and_anything_else_is_told_to_bring_a_kubeconfig(tmp_path: Path) -> None:

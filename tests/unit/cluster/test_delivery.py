@@ -14,7 +14,7 @@ from gpujob.cluster.client.api_errors import Conflict, Forbidden
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.work_queue import ControllerState
-from gpujob.cluster.writer.child_errors import ChildRefused
+from gpujob.cluster.writer.child_errors import ChildNotCreated, ChildRefused
 from gpujob.cluster.writer.writes import NameConflict, Writer
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
@@ -98,8 +98,12 @@ async def test_other_contents_are_never_run(other: dict[str, Any]) -> None:
 
 
 async def test_a_name_that_somebody_else_fills_is_a_conflict_and_a_ban_is_told() -> None:
+    words = 'Apply failed with 1 conflict: conflict with "kubectl": .data.a'
+    causes = {"causes": [{"reason": "FieldManagerConflict", "message": words, "field": ".data.a"}]}
     with pytest.raises(NameConflict, match=FOREIGN):
-        await Room(answer=Conflict(409, "Conflict", "")).delivery.ensure("team")
+        await Room(answer=Conflict(409, "Conflict", words, causes)).delivery.ensure("team")
+    with pytest.raises(ChildNotCreated, match="cannot be fulfilled"):
+        await Room(answer=Conflict(409, "Conflict", "cannot be fulfilled")).delivery.ensure("team")
     with pytest.raises(ChildRefused, match="forbidden"):
         await Room(answer=Forbidden(403, "Forbidden", "forbidden")).delivery.ensure("team")
 

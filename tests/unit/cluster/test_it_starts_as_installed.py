@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 import socket
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
 async def _answer(request: web.Request) -> web.StreamResponse:
     """An API server of an empty cluster."""
     parts = request.path.strip("/").split("/")
@@ -75,12 +80,12 @@ async def _answer(request: web.Request) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def api_server(folder: Path, host: str = "127.0.0.1") -> AsyncIterator[int]:
+async def api_server(folder: Path, host: str = "127.0.0.1", answer: Answer = _answer) -> AsyncIterator[int]:
     """The port of an API server that speaks TLS, as every one does."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(folder / "ca.crt", folder / "server.key")
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", _answer)
+    app.router.add_route("*", "/{path:.*}", answer)
     async with serving(app, tls, host) as port:
         yield port
 
@@ -129,36 +134,116 @@ def needs_ipv6() -> None:
         pytest.skip(f"this machine has no address ::1: {error}")
 
 
+@asynccontextmanager
+async def started(settings: dict[str, str], folder: Path, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The operator's process in a pod's surroundings; killed if it still runs in the end."""
+    with log.open("wb") as output:
+        command = command_line(folder, settings, "-m", "gpujob.cluster")
+        process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def leads(process: asyncio.subprocess.Process, host: str, health: int, log: Path) -> None:
+    """Waits until the process is ready and holds the Lease; it must not end before."""
+    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+        while not await is_ready(session, host, health) or "lease acquired" not in log.read_text():
+            assert process.returncode is None, log.read_text()
+            await asyncio.sleep(0.1)
+
+
+async def ends_well(process: asyncio.subprocess.Process, log: Path) -> None:
+    process.send_signal(signal.SIGTERM)
+    assert await asyncio.wait_for(process.wait(), 20) == 0, log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert "lease released" in log.read_text()
+
+
+def settings_for(host: str, port: int, health: int) -> dict[str, str]:
+    return {
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": str(port),
+        "GPUJOB_HEALTH_PORT": str(health),
+        "GPUJOB_METRICS_PORT": "0",
+    }
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_the_operator_starts_leads_and_stops_as_installed(host: str, certificate: Path, tmp_path: Path) -> None:
     needs_namespaces()
     if host == "::1":
         needs_ipv6()
     health, log = free_port(), tmp_path / "operator.log"
-    async with api_server(certificate, host) as port:
-        settings = {
-            "KUBERNETES_SERVICE_HOST": host,
-            "KUBERNETES_SERVICE_PORT": str(port),
-            "GPUJOB_HEALTH_PORT": str(health),
-            "GPUJOB_METRICS_PORT": "0",
+    async with (
+        api_server(certificate, host) as port,
+        started(settings_for(host, port, health), certificate, log) as process,
+    ):
+        await leads(process, host, health, log)
+        await ends_well(process, log)
+
+
+async def test_an_operator_that_starts_in_an_outage_stays_and_leads_when_it_is_over(
+    certificate: Path, tmp_path: Path
+) -> None:
+    """A token that is not known yet, and then an API server whose lists of groups fail without end."""
+    needs_namespaces()
+    health, log, over = free_port(), tmp_path / "operator.log", asyncio.Event()
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path)
+        if not over.is_set():
+            return web.json_response({"kind": "Status", "code": 401, "reason": "Unauthorized"}, status=401)
+        if request.path in ("/api", "/apis"):
+            return web.json_response({"kind": "Status", "code": 500, "reason": "InternalError"}, status=500)
+        return await _answer(request)
+
+    async with (
+        api_server(certificate, answer=answer) as port,
+        started(settings_for("127.0.0.1", port, health), certificate, log) as process,
+    ):
+        async with asyncio.timeout(60):
+            while len(asked) < 40:
+                assert process.returncode is None, log.read_text()
+                await asyncio.sleep(0.1)
+        over.set()
+        await leads(process, "127.0.0.1", health, log)
+        await ends_well(process, log)
+    assert not {"/api", "/apis"} & set(asked), "the shell asks for nothing by itself"
+
+
+async def test_the_operator_leads_by_a_kubeconfig_that_holds_its_certificate(certificate: Path, tmp_path: Path) -> None:
+    needs_namespaces()
+    health, log, folder = free_port(), tmp_path / "operator.log", tmp_path / "account"
+    shutil.copytree(certificate, folder)
+    pem, key = (b64encode((certificate / name).read_bytes()).decode() for name in ("ca.crt", "server.key"))
+    async with api_server(certificate) as port:
+        cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority-data": pem}
+        named = {
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"client-certificate-data": pem, "client-key-data": key}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
         }
-        with log.open("wb") as output:
-            process = await asyncio.create_subprocess_exec(
-                *command_line(certificate, settings, "-m", "gpujob.cluster"), stdout=output, stderr=output
-            )
-        try:
-            async with asyncio.timeout(60), aiohttp.ClientSession() as session:
-                while not await is_ready(session, host, health) or "lease acquired" not in log.read_text():
-                    assert process.returncode is None, log.read_text()
-                    await asyncio.sleep(0.1)
-            process.send_signal(signal.SIGTERM)
-            assert await asyncio.wait_for(process.wait(), 20) == 0, log.read_text()
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-    assert "Traceback" not in log.read_text()
-    assert "lease released" in log.read_text()
+        (folder / "kubeconfig").write_text(json.dumps(named))
+        settings = settings_for("127.0.0.1", port, health) | {
+            "KUBECONFIG": "/run/secrets/kubernetes.io/serviceaccount/kubeconfig"
+        }
+        async with started(settings, folder, log) as process:
+            await leads(process, "127.0.0.1", health, log)
+            await ends_well(process, log)
+
+
+def test_without_a_cluster_the_operator_ends_with_a_sentence(certificate: Path) -> None:
+    needs_namespaces()
+    done = subprocess.run(
+        command_line(certificate, {}, "-m", "gpujob.cluster"), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.splitlines()[0][:40]) == (2, "cannot read kubeconfig ~/.kube/config: [")
 
 
 async def is_ready(session: aiohttp.ClientSession, host: str, port: int) -> bool:

@@ -65,7 +65,7 @@ async def test_an_optional_kind_that_may_not_be_read_is_unknown_and_stops_nothin
     assert (cache.complete, cache.unread) == (True, {"resourcequotas": "403 Forbidden: no"})
     gate = OutageGate(Clock())
     assert hindrances(cache, it.health, gate) == []
-    assert unknowns(cache) == ["resourcequotas is unknown, it may not be read: 403 Forbidden: no"]
+    assert unknowns(cache) == ["resourcequotas is unknown, it cannot be read: 403 Forbidden: no"]
     version = cache.version("resourcequotas")
     cache.replace("resourcequotas", [], "7")
     assert (cache.unread, cache.version("resourcequotas") > version) == ({}, True)
@@ -97,6 +97,36 @@ async def test_a_kind_that_was_read_stays_known_while_a_server_starts() -> None:
     await it.recover(Forbidden(403, "Forbidden", "no"))
     assert cache.unread == {"resourcequotas": "403 Forbidden: no"}
     assert max(slept[:-1]) <= Timings().backoff_most
+
+
+async def test_an_optional_kind_whose_list_alone_fails_is_unknown_after_a_while() -> None:
+    """As by an object in the store that the API server cannot decode."""
+    it, cache, _ = follower(QUOTAS)
+    clock = it.health.clock = Clock()
+    broken = ApiError(500, "InternalError", "unable to decode")
+
+    async def fails_for(seconds: float) -> None:
+        for _ in range(4):
+            clock.now += seconds / 4
+            await it.recover(broken)
+
+    await fails_for(60.0)
+    assert cache.unread == {}, "in an outage no kind can be listed"
+    it.health.relists["nodes"] += 1
+    await fails_for(20.0)
+    assert cache.unread == {}
+    await fails_for(20.0)
+    assert cache.unread == {"resourcequotas": "500 InternalError: unable to decode"}
+
+
+async def test_an_outage_makes_no_kind_unknown_that_was_read() -> None:
+    it, cache, _ = follower(QUOTAS)
+    clock = it.health.clock = Clock()
+    it.health.relists.update(["resourcequotas", "nodes"])
+    for _ in range(9):
+        clock.now += 100.0
+        await it.recover(ApiError(503, "ServiceUnavailable", "no"))
+    assert cache.unread == {}
 
 
 @pytest.mark.parametrize("error", [Forbidden(403, "Forbidden", "no"), Unauthorized(401, "Unauthorized", "no")])

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from gpujob.cluster.app.http_server import hindrances
+from gpujob.cluster.cache.object_cache import ObjectCache
+from gpujob.cluster.cache.reflector import WatchHealth
 from gpujob.cluster.client.api_errors import (
     AlreadyExists,
     ApiError,
     Conflict,
+    Forbidden,
     JsonObject,
     NotFound,
     OutcomeUnknown,
     Unreachable,
 )
+from gpujob.cluster.client.outage_gate import OutageGate
 from gpujob.cluster.election.election import (
     Acquire,
     Leadership,
@@ -112,8 +118,12 @@ class Api:
             raise NotFound(404, "NotFound", path)
         return self.lease
 
+    failing_writes: ApiError | None = None
+
     async def create(self, path: str, body: JsonObject, *, patience: Any) -> JsonObject:
         self.called("create")
+        if self.failing_writes is not None:
+            raise self.failing_writes
         if not self.has_namespace:
             raise NotFound(404, "NotFound", 'namespaces "system" not found')
         if self.lease is not None:
@@ -372,3 +382,34 @@ async def test_a_namespace_that_is_missing_is_asked_for_ever_less_often() -> Non
     api.has_namespace = True
     assert await part.step() == 5
     assert part.it.is_leader()
+
+
+async def test_a_lease_that_cannot_be_written_is_no_readiness_and_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every read is well, so that only the Lease shows that this process can never lead."""
+    api = Api()
+    part = Part(api)
+    api.failing_writes = Forbidden(403, "Forbidden", "leases is forbidden")
+    await part.play(10)
+    seconds, error = part.it.failing()
+    assert (5 <= seconds <= 12, error) == (True, "403 Forbidden: leases is forbidden")
+    assert "[warning" not in capsys.readouterr().out
+    await part.play(30)
+    cache, gate = ObjectCache([]), OutageGate(api.clock)
+    (line,) = hindrances(cache, WatchHealth([]), gate, part.it.failing())
+    assert re.fullmatch(
+        r"the Lease could not be read or written for \d\d s, the last error: 403 Forbidden: leases is forbidden", line
+    )
+    assert "[warning" in capsys.readouterr().out
+    api.failing_writes = None
+    await part.play(5)
+    assert (part.it.failing(), part.it.is_leader()) == ((0.0, ""), True)
+
+
+async def test_a_candidate_that_waits_for_another_leader_is_ready() -> None:
+    api = Api()
+    leader, candidate = Part(api, "leader"), Part(api)
+    for _ in range(20):
+        await leader.step()
+        await candidate.step()
+        api.now += 4
+    assert (candidate.it.is_leader(), candidate.it.failing()) == (False, (0.0, ""))

@@ -47,7 +47,8 @@ def find_connection() -> Connection:
     """The connection of the pod's service account, else of the file named by KUBECONFIG, else of ~/.kube/config."""
     if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
         return connection_in_cluster()
-    return connection_from_kubeconfig(Path(os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser())
+    # Not Path.expanduser, which raises where the user has no home.
+    return connection_from_kubeconfig(os.path.expanduser(os.environ.get("KUBECONFIG") or "~/.kube/config"))
 
 
 def catalog_of(site: str) -> Catalog:
@@ -118,7 +119,10 @@ class Operator:
         self._publisher = PoolPublisher(index, writer, self.leadership.is_leader, wall=clock.now)
         gate = self.reconciler.work.outage
         self._endpoints = Endpoints(
-            lambda: [*self.crds.hindrances(), *hindrances(self.cache, self.health, gate)],
+            lambda: [
+                *self.crds.hindrances(),
+                *hindrances(self.cache, self.health, gate, self.leadership.failing()),
+            ],
             lambda: [*self.crds.warnings(), *unknowns(self.cache)],
             lambda: registry_of(snapshot(self, index, self._client)),
             MetricsAccess(self._client).refusal if settings.metrics_authentication else everybody,

@@ -133,9 +133,14 @@ PATIENCE: Final = 30.0
 """Seconds without a good response of the API server before readiness fails; a restart takes less."""
 
 
-def hindrances(cache: ObjectCache, health: WatchHealth, gate: OutageGate) -> list[str]:
-    """What prevents the operator from working, a line each; empty: it is ready."""
+def hindrances(
+    cache: ObjectCache, health: WatchHealth, gate: OutageGate, lease: tuple[float, str] = (0.0, "")
+) -> list[str]:
+    """What prevents the operator from working, a line each; empty: it is ready. `lease`: `Leadership.failing`."""
     found = []
+    seconds, error = lease
+    if seconds >= PATIENCE:
+        found.append(f"the Lease could not be read or written for {seconds:.0f} s, the last error: {error}")
     if gate.seconds() >= PATIENCE:
         what = f"HTTP {gate.last_status}" if gate.last_status else "unreachable"
         found.append(f"no good answer of the API server for {gate.seconds():.0f} s, the last: {what}")
@@ -150,4 +155,4 @@ def hindrances(cache: ObjectCache, health: WatchHealth, gate: OutageGate) -> lis
 
 def unknowns(cache: ObjectCache) -> list[str]:
     """The kinds that the operator runs without, a line each."""
-    return [f"{kind} is unknown, it may not be read: {why}" for kind, why in sorted(cache.unread.items())]
+    return [f"{kind} is unknown, it cannot be read: {why}" for kind, why in sorted(cache.unread.items())]

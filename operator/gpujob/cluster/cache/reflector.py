@@ -131,7 +131,7 @@ class Reflector:
         self.path = kind.path
         self.version: str | None = None
         self.failures = 0
-        self.refused_since: float | None = None
+        self.failing_since: float | None = None
 
     async def run(self) -> None:
         while True:
@@ -147,7 +147,7 @@ class Reflector:
 
     def heard(self) -> None:
         self.health.heard(self.kind.scope)
-        self.refused_since = None
+        self.failing_since = None
 
     # Listing
 
@@ -259,9 +259,9 @@ class Reflector:
         if isinstance(error, Unauthorized | Forbidden):
             self.health.heard(self.kind.scope)  # it is not the stream that is dead
             self.health.refused[self.kind.scope] = str(error)
-            if isinstance(error, Forbidden) and self.kind.optional and self.refusal_lasts():
-                await self.go_without(error)
-                return
+        if isinstance(error, ApiError) and self.kind.optional and self.is_unreadable(error):
+            await self.go_without(error)
+            return
         # A healthy but quiet kind may be silent too: a restarted API server leaves out its first bookmarks.
         lasts = isinstance(error, Unauthorized) and self.failures >= REFUSED_TRIES
         write = log.info if isinstance(error, Silent) else log.error if lasts else log.warning
@@ -275,19 +275,24 @@ class Reflector:
         if delay > 0:
             await self.sleep(delay)
 
-    def refusal_lasts(self) -> bool:
-        """Whether an optional kind's refusals are more than those of a server that is starting."""
+    def is_unreadable(self, error: ApiError) -> bool:
+        """Whether an optional kind's errors are its own and more than those of a server that is starting."""
+        refused, read = isinstance(error, Forbidden), self.health.relists[self.kind.scope] > 0
+        # An object in the store that cannot be decoded fails each list of its kind; in an outage all kinds fail.
+        fails_alone = error.status >= 500 and not read and self.health.relists.total() > 0
+        if not (refused or fails_alone):
+            return False
         now = self.health.clock()
-        if self.refused_since is None:
-            self.refused_since = now
-        patience = self.timings.refused if self.health.relists[self.kind.scope] else 0.0
-        return self.failures >= REFUSED_TRIES and now - self.refused_since >= patience
+        if self.failing_since is None:
+            self.failing_since = now
+        patience = 0.0 if refused and not read else self.timings.refused
+        return self.failures >= REFUSED_TRIES and now - self.failing_since >= patience
 
-    async def go_without(self, error: Forbidden) -> None:
+    async def go_without(self, error: ApiError) -> None:
         """An unreadable optional kind is unknown; it is tried again ever more rarely."""
         self.version = None
         if self.cache.unknown(self.kind.scope, str(error)):
-            log.warning("kind is unknown, it may not be read", kind=self.kind.scope, error=str(error))
+            log.warning("kind is unknown, it cannot be read", kind=self.kind.scope, error=str(error))
         await self.sleep(self.backoff(self.timings.absent))
 
     def backoff(self, longest: float) -> float:

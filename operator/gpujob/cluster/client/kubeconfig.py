@@ -16,6 +16,7 @@ import yaml
 
 from gpujob.cluster.client.api_errors import JsonObject
 from gpujob.cluster.client.rate_limit import Clock
+from gpujob.values.untrusted import tables
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -61,7 +62,7 @@ def connection_from_kubeconfig(path: str | Path, context: str | None = None) -> 
     file = Path(path)
     try:
         config = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UnusableConnection(f"cannot read kubeconfig {file}: {error}") from error
     if not isinstance(config, dict):
         raise UnusableConnection(f"kubeconfig {file} is not a mapping")
@@ -76,8 +77,8 @@ def connection_from_kubeconfig(path: str | Path, context: str | None = None) -> 
 
 
 def _entry(config: JsonObject, section: str, field_name: str, name: object, file: Path) -> JsonObject:
-    for entry in config.get(section) or ():
-        if isinstance(entry, dict) and entry.get("name") == name and isinstance(entry.get(field_name), dict):
+    for entry in tables(config, section):
+        if entry.get("name") == name and isinstance(entry.get(field_name), dict):
             found: JsonObject = entry[field_name]
             return found
     raise UnusableConnection(f"kubeconfig {file}: {section} has no entry named {name!r}")
@@ -112,7 +113,7 @@ def _connection(cluster: JsonObject, user: JsonObject, file: Path) -> Connection
             return None
         try:
             return b64decode(section[field_name], validate=True).decode()
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise UnusableConnection(f"kubeconfig {file}: {field_name} is not base64 of PEM text") from error
 
     return Connection(

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 import structlog
 
@@ -111,6 +112,10 @@ def boot_clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
+FAILS_FOR: Final = 30.0
+"""Seconds of errors at the Lease that are logged as warnings from then on: a restart of an API server takes less."""
+
+
 class NoNamespace(Exception):
     """The Lease cannot be created because its namespace does not exist; an admin must fix that."""
 
@@ -145,10 +150,17 @@ class Leadership:
         self._lease: JsonObject | None = None  # as last read or written; None: read before the next step
         self._good_until: float | None = None
         self._without_namespace = 0
+        self._failing_since: float | None = None
+        self._failure = ""
 
     def is_leader(self) -> bool:
         """Whether this process can write now, by its own clock; False as soon as the renewal deadline passes."""
         return self._good_until is not None and self._clock() < self._good_until
+
+    def failing(self) -> tuple[float, str]:
+        """Seconds since the Lease could last be read and, where it is free, written; and the last error. 0 while it can."""
+        since = self._failing_since
+        return (0.0, "") if since is None else (self._clock() - since, self._failure)
 
     async def run(self) -> None:
         """Takes part until cancelled; then releases the Lease, so that another process takes over at once.
@@ -172,14 +184,14 @@ class Leadership:
         try:
             async with asyncio.timeout(self._time_for_a_try(sent)):
                 delay = await self._step(sent)
-            self._without_namespace = 0
+            self._without_namespace, self._failing_since = 0, None
         except NoNamespace as error:
-            self._lease = None
+            self._note_failure(error)
             delay = self._after_no_namespace(error)
         except (ApiError, TimeoutError) as error:
-            # After any error the next step begins with a read: the write may have happened all the same.
-            self._lease = None
-            log.info("lease not renewed" if self.is_leader() else "lease not acquired", error=str(error) or "timeout")
+            self._note_failure(error)
+            write = log.info if self.failing()[0] < FAILS_FOR else log.warning
+            write("lease not renewed" if self.is_leader() else "lease not acquired", error=self._failure)
             delay = self._after_failure(error)
         self._notice_loss()
         return delay
@@ -196,6 +208,13 @@ class Leadership:
             return min(step.seconds, self._timings.retry_every) * (1 + 0.2 * self._chance())
         await self._write(record, sent)
         return self._timings.renew_every
+
+    def _note_failure(self, error: Exception) -> None:
+        # After any error the next step begins with a read: the write may have happened all the same.
+        self._lease = None
+        self._failure = str(error) or "timeout"
+        if self._failing_since is None:
+            self._failing_since = self._clock()
 
     def _time_for_a_try(self, now: float) -> float:
         # A leader's try ends with its leadership, so that the loss is reported when it happens.

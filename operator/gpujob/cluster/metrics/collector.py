@@ -107,7 +107,7 @@ class Snapshot:
     relists: Mapping[str, int] = field(default_factory=dict)
     malformed: Mapping[str, int] = field(default_factory=dict)
     unknown: Mapping[str, int] = field(default_factory=dict)
-    """1 for each kind that may not be read."""
+    """1 for each kind that cannot be read."""
     crd_fields_missing: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """By kind and part (spec, status)."""
     unanswered: float = 0.0
@@ -153,7 +153,7 @@ class FleetCollector(Collector):
         yield _gauge("gpujob_watch_age_seconds", "Seconds since the last byte of a watch.", ("kind",), ages)
         yield _counter("gpujob_watch_relists", "Lists after the first one.", ("kind",), _by_word(seen.relists))
         yield _counter("gpujob_objects_unread", "Objects and lines kept out.", ("kind",), _by_word(seen.malformed))
-        yield _gauge("gpujob_kind_unknown", "1 if a kind may not be read.", ("kind",), _by_word(seen.unknown))
+        yield _gauge("gpujob_kind_unknown", "1 if a kind cannot be read.", ("kind",), _by_word(seen.unknown))
         text = "Fields of this version that a served CRD lacks."
         yield _gauge("gpujob_crd_fields_missing", text, ("kind", "part"), seen.crd_fields_missing.items())
         text = "Seconds without a good answer of the API server."

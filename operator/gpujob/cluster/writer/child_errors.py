@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gpujob.cluster.client.api_errors import ApiError, Forbidden, NotFound
+from gpujob.cluster.client.api_errors import ApiError, Forbidden
 from gpujob.cluster.client.outage_gate import is_outage
 from gpujob.status.attempts.ownership import is_child
 from gpujob.status.records.objects import JobRecord
@@ -21,6 +21,9 @@ _PASSING: Final = re.compile(
     r"|caches not synchronized|timed out|timeout"
 )
 """Messages of the API server's own admission and authorization about a state, in Kubernetes 1.31 to 1.36."""
+
+_OF_A_MOMENT: Final = (404, 408, 409)
+"""HTTP codes that do not judge the child: its namespace is not there yet, the request took too long, a quota changed meanwhile."""
 
 _DENIED: Final = re.compile(r"^admission webhook|ValidatingAdmissionPolicy .* denied request")
 
@@ -38,7 +41,7 @@ def refusal(error: ApiError) -> ChildRefused | ChildNotCreated | None:
     if error.status == 0:
         return None
     words = error.message or error.reason
-    if is_outage(error.status) or isinstance(error, NotFound) or _passes(error):
+    if is_outage(error.status) or error.status in _OF_A_MOMENT or _passes(error):
         return ChildNotCreated(words)
     return ChildRefused(words)
 
@@ -49,6 +52,12 @@ def _passes(error: ApiError) -> bool:
     causes: list[Any] = tables(error.details, "causes")
     terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
     return terminating or _PASSING.search(error.message) is not None
+
+
+def has_another_manager(error: ApiError) -> bool:
+    """Whether an apply met fields that another manager has set; every other 409 is of a quota that changed meanwhile."""
+    causes: list[Any] = tables(error.details, "causes")
+    return error.status == 409 and any(cause.get("reason") == "FieldManagerConflict" for cause in causes)
 
 
 def is_made_for(held: Any, body: Mapping[str, Any], job: JobRecord) -> bool:

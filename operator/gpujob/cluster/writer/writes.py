@@ -29,7 +29,7 @@ from gpujob.cluster.cache.watched_kinds import (
 from gpujob.cluster.client.api_errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound, OutcomeUnknown
 from gpujob.cluster.client.client import APPLY_PATCH, ApiClient
 from gpujob.cluster.client.paths import Resource
-from gpujob.cluster.writer.child_errors import is_made_for, refusal
+from gpujob.cluster.writer.child_errors import has_another_manager, is_made_for, refusal
 from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.pools.pool import Pool
 from gpujob.status.attempts.ownership import is_child
@@ -88,8 +88,8 @@ class Writer:
             try:
                 held = await self._client.get(resource.path(namespace, name))
             except NotFound:
-                # No rejection: the POST got lost, or the object with the name is gone by now.
-                answer = refusal(unsure) if isinstance(unsure, OutcomeUnknown) else None
+                # No rejection: the POST got lost, another write of a quota came first, or the object with the name is gone by now.
+                answer = None if isinstance(unsure, AlreadyExists) else refusal(unsure)
                 raise (answer or unsure) from None
             if not is_made_for(held, body, job):
                 raise NameConflict(
@@ -112,9 +112,9 @@ class Writer:
         path, manager = CONFIG_MAPS.path(namespace, name), {"fieldManager": FIELD_MANAGER}
         try:
             applied = await self._client.patch(path, dict(body), APPLY_PATCH, params=manager)
-        except (Conflict, Invalid) as error:
-            raise NameConflict(foreign_runner(namespace, name)) from error
         except ApiError as error:
+            if isinstance(error, Invalid) or has_another_manager(error):
+                raise NameConflict(foreign_runner(namespace, name)) from error
             raise (refusal(error) or error) from error
         self._note(CONFIG_MAPS, applied)
         return applied

@@ -185,7 +185,7 @@ def terms_between(these: Collection[Labels], others: Collection[Labels]) -> Sele
         if own.isdisjoint(its):
             # NotIn takes nodes without the label too.
             operator, values = ("NotIn", its) if None in own else ("In", own)
-            terms.append((key, operator, tuple(sorted(filter(lambda value: value is not None, values)))))
+            terms.append((key, operator, tuple(sorted(value for value in values if value is not None))))
     return tuple(terms)
 
 
