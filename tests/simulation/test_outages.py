@@ -171,6 +171,19 @@ def test_nothing_is_said_of_a_refusal_that_passes_at_once(name: str) -> None:
     assert {state for _, state, *_ in world.said} <= {"Placed", "Running", "Starting"}
 
 
+def test_a_long_wait_that_the_api_server_asks_for_is_said_at_once_and_kept() -> None:
+    error = TooManyRequests(429, "TooManyRequests", "the webhook of team is busy", retry_after=60)
+    world = play(1, on("/jobs", error), 70.0)
+    first = world.said[0]
+    assert first[0] < 5.0
+    assert first[1:] == (
+        "Queued",
+        "ChildNotCreated",
+        "the API server did not create a child: the webhook of team is busy; it is tried again within 60 s",
+    )
+    assert 120.0 <= world.placed_by() <= 125.0
+
+
 def test_a_status_that_may_not_be_written_for_140_seconds_is_written_within_75_more() -> None:
     words = 'gpujobs "j" is forbidden: User "op" cannot patch resource "gpujobs/status"'
     world = play(3, on("/status", Forbidden(403, "Forbidden", words)), 140.0)

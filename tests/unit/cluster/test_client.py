@@ -229,12 +229,17 @@ VERBS: dict[str, Callable[[ApiClient], Awaitable[object]]] = {
 }
 
 
-@pytest.mark.parametrize("verb", VERBS)
-async def test_every_verb_waits_as_long_as_the_server_asks_and_a_minute_at_most(verb: str) -> None:
-    for asked, waited in (("9", 9.0), ("86400", 60.0)):
-        async with served(refuses(429, Retry_After=asked), says(200)) as (client, requests, clock):
-            await VERBS[verb](client)
-        assert (len(requests), clock.slept) == (2, [waited])
+@pytest.mark.parametrize(
+    ("verb", "asked", "waited"),
+    [*((verb, "9", 9.0) for verb in VERBS), ("get", "86400", 60.0), ("list", "86400", 60.0)],
+)
+async def test_every_verb_waits_as_long_as_the_server_asks_and_a_read_a_minute_at_most(
+    verb: str, asked: str, waited: float
+) -> None:
+    """A write that is to wait for longer is its caller's to repeat."""
+    async with served(refuses(429, Retry_After=asked), says(200)) as (client, requests, clock):
+        await VERBS[verb](client)
+    assert (len(requests), clock.slept) == (2, [waited])
 
 
 async def test_a_watch_that_is_refused_says_when_to_come_again() -> None:
@@ -275,6 +280,28 @@ async def test_a_call_outside_the_queue_waits_for_nobody() -> None:
             await client.create(PODS.path("ns"), {}, patience=Patience(tries=1))
         await client.patch(PODS.path("ns", "p"), {}, patience=Patience(queued=False))
     assert clock.slept == []
+
+
+async def test_a_long_wait_for_one_write_is_its_callers_and_holds_the_others_for_15_seconds_once() -> None:
+    """A webhook of one namespace answers so; a write of another namespace goes through and ends the wait of all."""
+    async with served(refuses(429, Retry_After="60"), says(201), says(201)) as (client, requests, clock):
+        with pytest.raises(TooManyRequests) as refused:
+            await client.create(PODS.path("a"), {})
+        assert (len(requests), refused.value.retry_after, clock.slept) == (1, 60, [])
+        await client.create(PODS.path("b"), {})
+        assert clock.slept == [pytest.approx(15.0, rel=0.21)]
+        await client.create(PODS.path("b"), {})
+        assert len(clock.slept) == 1
+
+
+async def test_writes_of_others_do_not_wait_for_each_refusal_of_one() -> None:
+    async with served(*[refuses(429, Retry_After="60")] * 3, says(201)) as (client, _, clock):
+        for _ in range(3):
+            with pytest.raises(TooManyRequests):
+                await client.create(PODS.path("a"), {})
+        waited = len(clock.slept)
+        await client.create(PODS.path("b"), {})
+    assert len(clock.slept) == waited + 1
 
 
 async def test_a_server_that_asks_to_come_again_is_asked_again() -> None:

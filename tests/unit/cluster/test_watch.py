@@ -281,10 +281,14 @@ async def test_a_silent_watch_is_replaced_without_a_list_and_without_a_pause() -
 
 
 async def test_a_server_that_ends_each_watch_at_once_is_not_hammered() -> None:
+    """Each time it lists again: a proxy that ends every stream lets lists through."""
     timings = replace(QUICK, hasty_end=1.0)
-    world = World([page(10)], [stream(), stream(), stream()], timings=timings)
+    lists = [page(10), page(20, pod("a", 1)), page(30), page(40, pod("b", 2))]
+    world = World(lists, [stream(), stream(), stream()], timings=timings)
     await world.until_at_rest()
     assert len(world.slept) == 3
+    assert world.versions_asked() == ["10", "20", "30", "40"]
+    assert world.names == {"b"}
 
 
 async def test_a_quiet_watch_that_is_cut_again_and_again_waits_no_longer_each_time() -> None:

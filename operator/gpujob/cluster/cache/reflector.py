@@ -41,6 +41,8 @@ from gpujob.values.untrusted import tables
 REFUSED_TRIES = 3
 """Refusals in a row after which an optional kind that was never read is unknown."""
 
+ENDED_AT_ONCE = "EndedAtOnce"
+
 log = structlog.get_logger(__name__)
 
 
@@ -223,7 +225,7 @@ class Reflector:
             if self.health.clock() - began >= timings.backoff_most:
                 self.failures = 0
         if not events and self.health.clock() - began < timings.hasty_end:
-            raise Unreachable(0, "EndedAtOnce", f"the watch of {self.path} ended as soon as it began")
+            raise Unreachable(0, ENDED_AT_ONCE, f"the watch of {self.path} ended as soon as it began")
         self.failures = 0
 
     def take(self, line: bytes) -> None:
@@ -310,6 +312,8 @@ class Reflector:
 
 
 def _version_survives(error: ApiError | _UnknownLoss) -> bool:
+    if isinstance(error, ApiError) and error.reason == ENDED_AT_ONCE:
+        return False  # a proxy that ends every stream lets lists through
     # A response without a temporary cause may be about the version (too old, or of another history): list.
     if isinstance(error, Unreachable | TooManyRequests | Unauthorized | Forbidden):
         return True

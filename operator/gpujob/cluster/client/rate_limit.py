@@ -9,6 +9,8 @@ Clock = Callable[[], float]
 REQUEST_TIMEOUT = 30.0
 LONGEST_RETRY_DELAY = 60.0
 """The longest wait in seconds before a call is tried again, whatever the server requests."""
+LONGEST_QUIET = 15.0
+"""The longest wait in seconds of a write because the server slowed another one down."""
 
 
 class TokenBucket:

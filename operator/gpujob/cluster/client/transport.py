@@ -33,7 +33,7 @@ from gpujob.cluster.client.api_errors import (
 )
 from gpujob.cluster.client.kubeconfig import Connection, Token, tls_context
 from gpujob.cluster.client.paths import resource_of
-from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY, Clock, Patience, TokenBucket
+from gpujob.cluster.client.rate_limit import LONGEST_QUIET, LONGEST_RETRY_DELAY, Clock, Patience, TokenBucket
 
 CONNECT_TIMEOUT = 10.0
 KEEP_ALIVE = 75.0
@@ -179,7 +179,7 @@ class Transport:
             if call.fenced and not self.may_write():
                 raise _fenced(call)
             try:
-                return await self._send_once(call)
+                answer = await self._send_once(call)
             except ApiError as error:
                 delay = self._delay_before_retry(call, error, attempt)
                 if delay is None and call.writes and _outcome_unknown(error):
@@ -190,14 +190,19 @@ class Transport:
                     raise
                 log.debug("request is repeated", verb=call.verb, path=call.path, error=str(error), delay=delay)
                 await self._sleep(delay)
+            else:
+                if call.fenced:
+                    self._quiet_until = float("-inf")
+                return answer
 
     async def _wait_for_turn(self, call: Call) -> None:
         if not call.fenced:
             return
         if (wait := self._bucket.take()) > 0:
             await self._sleep(wait)
-        # A slow-down for one writer applies to all: otherwise each of them floods the server once more.
-        while (wait := self._quiet_until - self._clock()) > 0:
+        # A slow-down for one writer applies to all: otherwise each of them floods the server once more. It applies once, because
+        # it may be of one namespace only (a webhook's).
+        if (wait := self._quiet_until - self._clock()) > 0:
             await self._sleep(wait * (1 + 0.2 * self._chance()))
 
     def _delay_before_retry(self, call: Call, error: ApiError, attempt: int) -> float | None:
@@ -210,7 +215,9 @@ class Transport:
         # Never sooner than the server says; only delays of the operator's own choice are spread downwards too.
         delay = base * (1 + 0.2 * self._chance()) if retry_after is not None else base * (0.5 + 0.5 * self._chance())
         if call.fenced:
-            self._quiet_until = max(self._quiet_until, self._clock() + base)
+            self._quiet_until = max(self._quiet_until, self._clock() + min(base, LONGEST_QUIET))
+            if base > LONGEST_QUIET:
+                return None  # the job waits, and not its step in a slot
         return delay if attempt < call.patience.tries else None
 
     async def _send_once(self, call: Call) -> JsonObject:

@@ -15,6 +15,7 @@ import structlog
 from gpujob.cluster.cache.watched_kinds import JOBS, SERVICES, claim_templates
 from gpujob.cluster.client.api_errors import ApiError, Fenced
 from gpujob.cluster.client.outage_gate import LONGEST_OUTAGE_DELAY, is_outage
+from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
 from gpujob.cluster.queue.turns import StepSlots
@@ -263,7 +264,7 @@ class JobActions:
             await self._not_created(job, error)
         except ApiError as error:
             if is_outage(error.status):
-                self._work.requeue_after_outage(job, error)
+                self._work.requeue_after_outage(job, error, error.retry_after)
             else:
                 self._work.requeue_with_backoff(job, error, job.version)
         except Exception as error:  # an error of one job does not stop the others
@@ -282,10 +283,14 @@ class JobActions:
         await self._write_why(job, job_status.unreadable(job, reason, message[:1024], self._work.now()))
 
     async def _not_created(self, job: JobRecord, error: ChildNotCreated) -> None:
-        """A child that can be created later: reported after two tries, because most such errors pass in a second."""
-        if self._work.requeue_after_outage(job, error) < 2:
+        """A child that can be created later: reported after two tries, because most such errors pass in a second; or at once if the
+        API server asks for a long wait.
+        """
+        within = max(LONGEST_OUTAGE_DELAY, min(error.retry_after or 0.0, LONGEST_RETRY_DELAY))
+        failures = self._work.requeue_after_outage(job, error, error.retry_after)
+        if failures < 2 and within <= LONGEST_OUTAGE_DELAY:
             return
-        words, again = str(error)[:900], f"it is tried again within {LONGEST_OUTAGE_DELAY:g} s"
+        words, again = str(error)[:900], f"it is tried again within {within:g} s"
         message = f"the API server did not create a child: {words}; {again}"
         await self._write_why(job, job_status.queued(job, Reason.CHILD_NOT_CREATED, message, self._work.now()))
 

@@ -33,7 +33,11 @@ class ChildRefused(Exception):
 
 
 class ChildNotCreated(Exception):
-    """The API server did not create a child now and may later; the message is the API server's."""
+    """The API server did not create a child now and may later; the message is the API server's, and so is the least wait in seconds."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 def refusal(error: ApiError) -> ChildRefused | ChildNotCreated | None:
@@ -42,7 +46,7 @@ def refusal(error: ApiError) -> ChildRefused | ChildNotCreated | None:
         return None
     words = error.message or error.reason
     if is_outage(error.status) or error.status in _OF_A_MOMENT or _passes(error):
-        return ChildNotCreated(words)
+        return ChildNotCreated(words, error.retry_after)
     return ChildRefused(words)
 
 
