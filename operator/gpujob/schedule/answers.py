@@ -15,7 +15,7 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import with_fix
 from gpujob.placement.suggestions.smaller_gang import with_ways_out
-from gpujob.schedule.gains import gained
+from gpujob.schedule.gains import gained, remounted
 
 MOST_KNOWN: Final = 64
 """Demands whose results on pools are kept."""
@@ -128,6 +128,10 @@ class LastRejections:
         refused again. A whole cycle is needed after False; the explanations of the others are of `fleet` from now on.
         """
         if not self._all_refused or facts != self._facts:
+            yield False
+            return
+        # What other pods mount is part of a demand.
+        if any(remounted(demand, fleet) for demand in (*self._answers, *(plan.asked for plan in self._plans))):
             yield False
             return
         for demand, answer in self._answers.items():

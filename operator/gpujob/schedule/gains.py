@@ -6,6 +6,8 @@ from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.filters.volumes import attachments
+from gpujob.placement.request.demand import Demand
 
 
 def gained(before: Fleet, now: Fleet, namespace: str) -> bool:
@@ -20,6 +22,11 @@ def gained(before: Fleet, now: Fleet, namespace: str) -> bool:
     if namespace in before.quotas or namespace in now.quotas or len(before.pools) != len(now.pools):
         return True
     return any(old is not new and _pool_gained(old, new) for old, new in zip(before.pools, now.pools, strict=True))
+
+
+def remounted(demand: Demand, fleet: Fleet) -> bool:
+    """Whether other pods mount the claims of a demand now than when it was decided."""
+    return bool(demand.single) and demand.attached != attachments(demand.single, fleet, demand.namespace)
 
 
 def _pool_gained(before: Pool, now: Pool) -> bool:

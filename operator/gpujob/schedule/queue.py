@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.kubernetes.persistent_volumes import Mount, with_mount
 from gpujob.fleet.pools.ahead import Ahead, Taking
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.choose import waits_for
@@ -174,6 +175,10 @@ class _Snapshot:
                 job.demand.priority_class,
                 demand.new_claims,
             )
+            if demand.single:
+                mount = Mount(choice.nodes[0], f"job {job.name}", starts=True)
+                mounts = with_mount(self._fleet.mounts, job.namespace, demand.single, mount)
+                self._fleet = replace(self._fleet, mounts=mounts)
         return Placing(job, answer)
 
     def _plan(self, demand: Demand, job: Waiting) -> Answer | None:

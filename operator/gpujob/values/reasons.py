@@ -66,8 +66,9 @@ class Reason(StrEnum):
         "a volume of the pool's zone, or another pool")
     IMAGE_VOLUME_UNSUPPORTED = ("ImageVolumeUnsupported", "the kubelet or container runtime of the nodes cannot mount code.image",
         "upgrade them, or bring the code by a ConfigMap or a PersistentVolumeClaim")
-    ACCESS_MODE = ("AccessMode", "a volume that one node at a time can mount, and a job of several nodes",
-        "a ReadWriteMany volume, or one node")
+    ACCESS_MODE = ("AccessMode",
+        "a volume that one node, or one pod, at a time can mount: the job has several nodes, or another pod mounts it",
+        "a ReadWriteMany volume, or one node; the end of the other pod is waited for")
     PRICE_CAP = ("PriceCap", "the whole job costs more an hour than placement.maxPricePerHour", "raise the limit, or ask for less")
     PRICE_UNKNOWN = ("PriceUnknown", "a price limit or a budget is set and the pool has no price", "give the pool a price in a GPUPool")
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gpujob.cli.cluster_file.projection import REDACTED, an_object, container, device_files, filled, present
+from gpujob.cli.cluster_file.projection import (
+    REDACTED,
+    an_object,
+    container,
+    device_files,
+    filled,
+    mounted_claims,
+    present,
+)
 from gpujob.cli.cluster_file.reservations import is_child
 from gpujob.values.errors import BadInput
 from gpujob.values.finding import listed
@@ -69,7 +77,7 @@ def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
         resourceClaims=[{"name": REDACTED}] if claims and tables(pod, "resourceClaims") else None,
         initContainers=[container(each) for each in tables(pod, "initContainers")],
         containers=[container(each) for each in tables(pod, "containers")],
-        volumes=device_files(pod),
+        volumes=device_files(pod) + mounted_claims(pod),
     )
     return an_object(
         raw,

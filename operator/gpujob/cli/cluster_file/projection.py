@@ -37,6 +37,12 @@ def device_files(spec: Table) -> list[dict[str, Any]]:
     return [{"name": name, "hostPath": {"path": path}} for name, path in paths if path.startswith(DEVICE_FILES)]
 
 
+def mounted_claims(spec: Table) -> list[dict[str, Any]]:
+    """The volumes of a pod that are PersistentVolumeClaims, without their names."""
+    found = (table(each, "persistentVolumeClaim") for each in tables(spec, "volumes"))
+    return [{"persistentVolumeClaim": present(claim, "claimName")} for claim in found if claim]
+
+
 def domain(key: object) -> str:
     """The domain of a label's or annotation's key, empty where it has none."""
     prefix, slash, _ = str(key).partition("/")

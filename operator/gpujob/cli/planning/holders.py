@@ -9,6 +9,7 @@ from datetime import datetime
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpujob.cli.planning import claim_users
 from gpujob.cli.planning.beside_gpus import Short, requests, shares, short_on
 from gpujob.fleet.devices.from_slices import taken_from
 from gpujob.fleet.dra.inventory import read_inventory
@@ -24,6 +25,7 @@ from gpujob.values.vocabulary import Outcome, Reason, Verdict
 if TYPE_CHECKING:
     from gpujob.catalog.catalog import Catalog
     from gpujob.fleet.kubernetes.objects import Pod, Resources
+    from gpujob.fleet.pools.node import PoolNode
     from gpujob.fleet.pools.pool import Pool
     from gpujob.fleet.sources.cluster_file import ClusterObjects
     from gpujob.placement.request.demand import Demand
@@ -119,7 +121,7 @@ class Holder:
     ends: datetime | None = None
     """When a GPUJob ends at its speed; None if unknown."""
     beside: str = ""
-    """CPU, memory or disk that it holds on nodes whose GPUs are free, in words; empty if the job waits for GPUs."""
+    """CPU, memory or disk that it holds on nodes whose GPUs are free, or claims that it mounts, in words; empty for GPUs."""
     part: float = 0
     """The part of the job's needs that it holds of them."""
 
@@ -167,11 +169,22 @@ class Holdings:
             return ()
         demand = decision.demand.only(nearest.gang)
         nodes = None if quota else _usable(demand, nearest.pool)
+        found = [*self._mounting(demand, before)] if demand.attached else []
         if nodes and (short := short_on(demand, nearest.pool, nodes)):
-            return tuple(sorted(self._beside_gpus(demand, nearest.pool, short, before), key=_order))
+            return tuple(sorted([*found, *self._beside_gpus(demand, nearest.pool, short, before)], key=_order))
         namespace = decision.demand.namespace if quota else None
-        found = [*_placed(before, nodes, namespace), *self._pods(nearest.pool, nodes, namespace)]
+        found += [*_placed(before, nodes, namespace), *self._pods(nearest.pool, nodes, namespace)]
         return tuple(sorted(found, key=_order))
+
+    def _mounting(self, demand: Demand, before: Iterable[Placing]) -> Iterator[Holder]:
+        """Who mounts the claims of the job."""
+        found = dict(claim_users.by_user(claim_users.of_cluster(self._objects, demand, self._own)))
+        jobs = self._jobs() if any(uid for _, uid, _ in found) else {}
+        for (where, uid, name), (said, on) in found.items():
+            holder = _of_job(jobs.get(uid), where, uid, 0, on) if uid else Holder("Pod", where, name, 0, on)
+            yield replace(holder, beside=said)
+        for (where, name), (said, on) in claim_users.by_user(claim_users.of_plan(before, demand)):
+            yield Holder("Plan", where, name, 0, on, beside=said)
 
     def _beside_gpus(self, demand: Demand, pool: Pool, short: Short, before: Iterable[Placing]) -> Iterator[Holder]:
         """Who holds what is short on nodes whose GPUs are free."""
@@ -231,7 +244,7 @@ def sentences(holders: Sequence[Holder], now: datetime) -> Iterator[str]:
     rest = holders[MOST:]
     if rest:
         gpus = counted(sum(each.gpus for each in rest), "GPU")
-        yield f"{len(rest)} more hold {'less of it' if rest[0].beside else gpus}"
+        yield f"{len(rest)} more hold {'less of it' if rest[0].part else 'it too' if rest[0].beside else gpus}"
 
 
 def document(holder: Holder) -> dict[str, Any]:
@@ -250,7 +263,11 @@ def document(holder: Holder) -> dict[str, Any]:
 
 def _usable(demand: Demand, pool: Pool) -> set[str]:
     """The nodes of a pool whose GPUs a job can take when they are free."""
-    return {each.name for each in able_nodes(demand, pool) if each.unready is None and not demand.excludes(each.name)}
+    return {each.name for each in able_nodes(demand, pool) if _can_take(demand, each)}
+
+
+def _can_take(demand: Demand, node: PoolNode) -> bool:
+    return node.unready is None and not demand.excludes(node.name) and demand.attaches(node.name)
 
 
 def _of_pod(pod: Pod) -> _Key:

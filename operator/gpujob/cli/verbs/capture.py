@@ -22,6 +22,7 @@ from gpujob.cli.cluster_file.projection import (
     device_files,
     domain,
     filled,
+    mounted_claims,
     name_of,
     present,
 )
@@ -184,7 +185,7 @@ def _pod(raw: Table, selected: set[str]) -> dict[str, Any] | None:
         ),
         spec=filled(
             nodeName=spec.get("nodeName"),
-            volumes=files,
+            volumes=files + mounted_claims(spec),
             initContainers=[container(each) for each in tables(spec, "initContainers")],
             containers=[container(each) for each in tables(spec, "containers")],
             overhead=amounts(table(spec, "overhead")),

@@ -191,4 +191,6 @@ class SchedulingRound:
                 decision.demand.priority_class,
                 objects_of(len(choice.nodes), pool.request is not None).items(),
                 choice.not_on,
+                decision.demand.claims,
+                job.name,
             )

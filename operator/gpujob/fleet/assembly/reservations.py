@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from operator import attrgetter
 
+from gpujob.fleet.assembly.mounts import MountIndex
 from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Pod
 from gpujob.fleet.kubernetes.priority_classes import Priorities, class_of
@@ -27,6 +28,7 @@ class PodReservations:
         self._anywhere: dict[str, dict[ReservationKey, PodReservation]] = defaultdict(dict)
         self._pods: dict[str, dict[Key, Pod]] = defaultdict(dict)
         self._awaited: dict[str, dict[str, list[PodReservation]]] = {}
+        self.mounting = MountIndex()
         self.moved: set[str] = set()
         """Jobs whose waiting pods must be counted again."""
 
@@ -43,10 +45,12 @@ class PodReservations:
 
     def _replace(self, key: ReservationKey, source: Hashable, reservation: PodReservation | None) -> None:
         sources = self._by[key]
+        before = sources[max(sources)] if sources else None  # type: ignore[type-var]
         if reservation is None:
             del sources[source]
         else:
             sources[source] = reservation
+        self.mounting.put(key, before, sources[max(sources)] if sources else None)  # type: ignore[type-var]
         job, _, node, _ = key
         store, place = (self._on, node) if node else (self._anywhere, job)
         if sources:
@@ -60,6 +64,7 @@ class PodReservations:
 
     def take_pod(self, key: Key, before: Pod | None, after: Pod | None) -> None:
         """Applies a changed pod."""
+        self.mounting.put(key, before, after)
         if before is not None and before.job_uid:
             self._pods[before.job_uid].pop(key, None)
             self._move(before.job_uid)

@@ -34,6 +34,10 @@ class PodReservation:
     """Objects of its gang that do not exist yet, by their name in quotas; those of a gang are at its first pod."""
     not_on: tuple[str, ...] = ()
     """The nodes of the pool that a pod which waits for any node leaves out."""
+    volume_claims: tuple[str, ...] = ()
+    """The PersistentVolumeClaims that the pod will mount."""
+    job: str = ""
+    """The name of its GPUJob."""
 
     @property
     def key(self) -> tuple[str, int, str, int]:
@@ -62,6 +66,8 @@ def reservations_of(
     priority_class: str | None = None,
     objects: Iterable[tuple[str, int]] = (),
     not_on: Iterable[str] = (),
+    volume_claims: tuple[str, ...] = (),
+    job: str = "",
 ) -> tuple[PodReservation, ...]:
     """A reservation for each pod of a gang; nodes without names are any nodes of the pool; `objects` do not exist yet."""
     once, left_out = tuple(objects), tuple(not_on)
@@ -80,6 +86,8 @@ def reservations_of(
             priority_class,
             () if index else once,
             () if node else left_out,
+            volume_claims,
+            job,
         )
         for index, node in enumerate(nodes)
     )

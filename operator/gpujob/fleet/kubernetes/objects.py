@@ -144,6 +144,8 @@ class Pod:
     """Devices that are no GPUs, by resource."""
     extended_claim: str = ""
     """The ResourceClaim that the scheduler created for the pod's resource names; empty if there is none."""
+    volume_claims: tuple[str, ...] = ()
+    """The PersistentVolumeClaims that it names; those that are made for the pod alone are left out."""
     unread: tuple[str, ...] = ()
 
 

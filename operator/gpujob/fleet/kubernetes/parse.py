@@ -151,8 +151,15 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
         extended_claim=str(table(status, EXTENDED_STATUS).get("resourceClaimName") or "")[:253]
         if EXTENDED_STATUS in status
         else "",
+        volume_claims=volume_claims(spec),
         unread=tuple(dict.fromkeys(unread)) if unread else (),
     )
+
+
+def volume_claims(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """The PersistentVolumeClaims that a pod names in its volumes, each once, by name."""
+    found = (table(volume, "persistentVolumeClaim").get("claimName") for volume in tables(spec, "volumes"))
+    return tuple(sorted({intern(name[:253]) for name in found if isinstance(name, str) and name}))
 
 
 def _mounts_device_files(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gpujob.fleet.kubernetes.objects import Labels, Node, Selector
 from gpujob.values.untrusted import one_line, table, tables, whole_number
@@ -33,6 +33,9 @@ _ONE_WORD: Final = SUCCESSORS | dict.fromkeys(ZONES_OF_DRIVERS, ZONES[0])
 
 OF_ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 """Access modes with which one node at a time can mount a volume."""
+
+OF_ONE_POD: Final = ["ReadWriteOncePod"]
+"""The access modes with which one pod at a time can mount a volume; Kubernetes allows no other beside it."""
 
 OF_DEFAULT: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 """Annotations that make a StorageClass the cluster's default."""
@@ -57,6 +60,8 @@ class VolumeClaim:
     volume: str = ""
     one_node: bool = False
     """Whether one node at a time can mount it."""
+    one_pod: bool = False
+    """Whether one pod at a time can."""
     trouble: str = ""
     """Why the scheduler rejects pods that name it."""
     takes_default: bool = False
@@ -127,8 +132,30 @@ class Volume:
     nodes: frozenset[str] | None = None
     tie: str = ""
     one_node: bool = False
+    one_pod: bool = False
     trouble: str = ""
     requires: Tie = UNTIED
+
+
+class Mount(NamedTuple):
+    """A pod that mounts a claim."""
+
+    node: str
+    """The node; empty for a pod that waits for a node to be added."""
+    user: str
+    """The pod, or the job whose pod is still to come: its kind and its name."""
+    starts: bool = False
+    """Whether the pod is still to come."""
+
+
+Mounts = Mapping[Key, tuple[Mount, ...]]
+"""The pods that mount each claim, by its namespace and name; a claim that none mounts is absent."""
+
+
+def with_mount(mounts: Mounts, namespace: str, claims: Iterable[str], mount: Mount) -> Mounts:
+    """The mounts after one more pod mounts these claims."""
+    more = {(namespace, claim): (*mounts.get((namespace, claim), ()), mount) for claim in claims}
+    return {**mounts, **more} if more else mounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +207,10 @@ class Volumes:
         trouble = "" if claim.takes_default and self.default_class else claim.trouble
         tie = self.ties.get(("", claim.volume), UNTIED)
         if tie == UNTIED:
-            return Volume(name, None, "", claim.one_node, trouble)
+            return Volume(name, None, "", claim.one_node, claim.one_pod, trouble)
         if tie not in self._allowed:
             self._allowed[tie] = frozenset(node.name for node in self.nodes.values() if tie.allows(node))
-        return Volume(name, self._allowed[tie], str(tie), claim.one_node, trouble, tie)
+        return Volume(name, self._allowed[tie], str(tie), claim.one_node, claim.one_pod, trouble, tie)
 
 
 def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
@@ -204,7 +231,7 @@ def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
         takes_default = spec.get("storageClassName") is None
     volume = spec.get("volumeName")
     one_node = bool(words) and all(mode in OF_ONE_NODE for mode in words)
-    return VolumeClaim(volume if isinstance(volume, str) else "", one_node, trouble, takes_default)
+    return VolumeClaim(volume if isinstance(volume, str) else "", one_node, words == OF_ONE_POD, trouble, takes_default)
 
 
 def read_storage_class(raw: Mapping[str, Any]) -> StorageClass:

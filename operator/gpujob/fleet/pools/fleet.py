@@ -14,7 +14,7 @@ from gpujob.catalog.devices.families import is_of
 from gpujob.catalog.devices.identity import nearest
 from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.kubernetes.objects import Resources
-from gpujob.fleet.kubernetes.persistent_volumes import NO_VOLUMES, Volumes
+from gpujob.fleet.kubernetes.persistent_volumes import NO_VOLUMES, Mounts, Volumes
 from gpujob.fleet.kubernetes.priority_classes import Priorities, class_of
 from gpujob.fleet.kubernetes.runtime_classes import Classes
 from gpujob.fleet.policy.limit_range import LimitRanges
@@ -44,6 +44,8 @@ class Fleet:
     """All namespaces, by name."""
     volumes: Volumes = NO_VOLUMES
     """Where PersistentVolumeClaims can be mounted."""
+    mounts: Mounts = field(default_factory=dict)
+    """The pods that mount them."""
     priorities: Priorities = field(default_factory=dict)
     """The PriorityClasses; empty if they are unknown."""
     host_access: frozenset[HostAccess] | None = None

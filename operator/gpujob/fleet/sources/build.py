@@ -14,6 +14,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.assembly.admin_parts import claimed_pools
 from gpujob.fleet.assembly.host_devices import hosted_groups
 from gpujob.fleet.assembly.joined_pools import joined_pools
+from gpujob.fleet.assembly.mounts import mounts_of
 from gpujob.fleet.assembly.node_state import pool_nodes
 from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.from_slices import with_slices
@@ -48,6 +49,7 @@ def read_fleet(
     `known` can hold the device groups of nodes already read (by node name), because labels change rarely; `inventory` the devices
     of DRA drivers.
     """
+    pods, reservations = tuple(pods), tuple(reservations)
     usage = Usage(pods, reservations, inventory.of_pod) if inventory else Usage(pods, reservations)
     claims = Claims(admin_pools)
     claimed: dict[str, list[DeviceGroup]] = defaultdict(list)
@@ -82,7 +84,13 @@ def read_fleet(
         for pool in with_awaited(tuple(with_handler(each, runtime_classes) for each in family), usage)
     ]
     joined = joined_pools(pools, catalog).pools
-    return Fleet(by_name((*pools, *joined)), runtime_classes, claims.overlaps, host_access=catalog.host_access)
+    return Fleet(
+        by_name((*pools, *joined)),
+        runtime_classes,
+        claims.overlaps,
+        mounts=mounts_of(pods, reservations),
+        host_access=catalog.host_access,
+    )
 
 
 def by_name(pools: Iterable[Pool]) -> tuple[Pool, ...]:

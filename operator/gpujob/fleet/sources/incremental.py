@@ -214,7 +214,12 @@ class FleetIndex:
                 _ = pool.stock, pool.size
             self._ordered = by_name((*pools, *self._joined.pools))
         return Fleet(
-            self._ordered, runtime_classes, self._overlaps, host_access=self._catalog.host_access, answers=self._answers
+            self._ordered,
+            runtime_classes,
+            self._overlaps,
+            mounts=self.reserved.mounting.mounts,
+            host_access=self._catalog.host_access,
+            answers=self._answers,
         )
 
     def _classify(self, classes: Classes) -> None:

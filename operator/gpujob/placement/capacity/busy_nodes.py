@@ -23,6 +23,9 @@ _NAMED: Final = 2
 
 def why_busy(demand: Demand, pool: Pool, able: list[PoolNode], with_room: int) -> Iterable[Finding]:
     """Why nodes that can run the gang when empty do not run it now; `with_room` of them do."""
+    if demand.attached:
+        yield from (each.finding for each in demand.attached)
+        able = [node for node in able if demand.attaches(node.name)]
     ready = [node for node in able if node.unready is None and not demand.excludes(node.name)]
     unready = [found for node in able if (found := _unready(demand, node))]
     gpus = demand.gpus_per_node

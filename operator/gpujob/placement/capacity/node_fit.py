@@ -55,6 +55,7 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
         # Free devices that no pod can use are reported beside those that the job waits for.
         why = _behind(demand, pool, image_size) if pool.ahead else why_busy(demand, pool, able, len(chosen))
         some = sum(not node.coming for node in able) < len(pool.nodes)
+        able = [node for node in able if demand.attaches(node.name)] or able
         awaited = sorted(able, key=_trouble)[: demand.nodes] if pool.troubled else ()
         return NodeFit(busy=(*why, *(why_never_some(demand, pool, image_size) if some else ())), awaited=tuple(awaited))
     late = _did_not_come(demand, pool)
@@ -125,9 +126,9 @@ def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple
     able, wanted = all_able(demand, pool, image_size), demand.nodes
     together, linked = in_one_place(demand, pool), pool.fabric is None
     domains: dict[str, list[tuple[PoolNode, Resources]]] = defaultdict(list)
-    excluded = {each.node for each in demand.excluded_nodes}
+    excluded, within = {each.node for each in demand.excluded_nodes}, demand.attachable
     for node in pool.stock.with_free(demand.gpus_per_node):
-        if node.name in excluded:
+        if node.name in excluded or (within is not None and node.name not in within):
             continue
         needs = node_needs(demand, node)
         if not node.left.covers(needs) or not (linked or has_links(demand, node)):
@@ -141,7 +142,7 @@ def _with_room(demand: Demand, pool: Pool, image_size: int | None) -> list[tuple
     if together:
         # The topology domain of a new node is unknown, so the gang uses new nodes only.
         chosen = [] if pool.growth else chosen
-    coming = _coming(demand, pool)
+    coming = _coming(demand, pool) if within is None else ()
     if coming and not rejections(demand, pool, coming[0], image_size):
         # New nodes are equal except for what the pods that wait for them leave.
         free = (node for node in sorted(coming, key=_fullest) if _has_room(demand, node))

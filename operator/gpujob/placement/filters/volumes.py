@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.demand import Attachment, Demand
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Reason
 
@@ -29,8 +29,7 @@ def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
     left: frozenset[str] | None = None
     for volume in tied:
         left = volume.nodes if left is None else left & (volume.nodes or frozenset())
-    return replace(
-        demand,
+    demand = demand.but(
         mountable=left,
         ties=tuple(f"{volume.claim} ({volume.tie})" for volume in tied),
         tied=tuple(volume.requires for volume in tied),
@@ -38,6 +37,27 @@ def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
         lost=tuple(claim for claim, volume in named.items() if volume is None),
         troubled=tuple((volume.claim, volume.trouble) for volume in found if volume.trouble),
     )
+    return _attached(demand, fleet, namespace) if demand.single else demand
+
+
+def _attached(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
+    """The demand with the pods that mount its claims now; it keeps its namespace, since equal names are other claims elsewhere."""
+    attached = attachments(demand.single, fleet, namespace)
+    each = [attachment.nodes for attachment in attached]
+    return demand.but(
+        namespace=namespace, attached=attached, attachable=frozenset.intersection(*each) if attached else None
+    )
+
+
+def attachments(claims: Iterable[str], fleet: Fleet, namespace: str) -> tuple[Attachment, ...]:
+    """Those of the claims of one node that pods of the fleet mount."""
+    found = ((claim, fleet.mounts.get((namespace, claim))) for claim in claims)
+    return tuple(Attachment(claim, mounts, _one_pod(fleet, namespace, claim)) for claim, mounts in found if mounts)
+
+
+def _one_pod(fleet: Fleet, namespace: str, claim: str) -> bool:
+    volume = fleet.volumes.volume(namespace, claim)
+    return volume is not None and volume.one_pod
 
 
 def volume_of_one_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:

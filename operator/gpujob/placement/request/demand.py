@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gpujob.catalog.devices.throughput import TRAINING, Work, work_of
 from gpujob.fleet.kubernetes.namespaces import IdRanges
-from gpujob.fleet.kubernetes.persistent_volumes import Tie
+from gpujob.fleet.kubernetes.persistent_volumes import Mount, Tie
 from gpujob.fleet.policy.limit_range import Limits
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.fleet.pools.pool import Pool
@@ -32,6 +32,32 @@ class ExcludedNode(NamedTuple):
         """Why the node does not take the job now."""
         sentence = "node {} is left out until {}, since attempt {} failed there ({})"
         return Finding(Reason.NODE_EXCLUDED, sentence, (self.node, self.until, self.attempt, self.why))
+
+
+class Attachment(NamedTuple):
+    """A claim of the job that other pods mount, and with which another node, or another pod, cannot mount it meanwhile."""
+
+    claim: str
+    mounts: tuple[Mount, ...]
+    one_pod: bool = False
+    """Whether one pod at a time can mount it; else one node."""
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The nodes on which the job can mount it now."""
+        return frozenset() if self.one_pod else frozenset(mount.node for mount in self.mounts if mount.node)
+
+    @property
+    def finding(self) -> Finding:
+        """Why no other node takes the job now, or none at all."""
+        first, others = self.mounts[0], len(self.mounts) - 1
+        user = f"{first.user} and {others} more" if others else first.user
+        where = f"node {first.node}" if first.node else "a node to be added"
+        sentence = "PersistentVolumeClaim {} {} on {} by {}, and one {} at a time can mount it"
+        state = "will be mounted" if first.starts else "is mounted"
+        return Finding(
+            Reason.ACCESS_MODE, sentence, (self.claim, state, where, user, "pod" if self.one_pod else "node")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +165,10 @@ class Demand:
     """What the volumes of these claims require of a node."""
     single: tuple[str, ...] = ()
     """The claims that one node at a time can mount."""
+    attached: tuple[Attachment, ...] = ()
+    """Those of them that pods mount."""
+    attachable: frozenset[str] | None = None
+    """The nodes on which all of these can be mounted now; None: any."""
     lost: tuple[str, ...] = ()
     """The claims that do not exist."""
     unmade: tuple[tuple[int, str], ...] = ()
@@ -242,6 +272,10 @@ class Demand:
     def awaited(self, nodes: Iterable[str]) -> list[Arriving]:
         """Those of these nodes whose devices are pending."""
         return [*filter(None, map(self.arrives, nodes))] if self.arriving else []
+
+    def attaches(self, node: str) -> bool:
+        """Whether a node can mount the job's claims beside the pods that mount them now."""
+        return self.attachable is None or node in self.attachable
 
     def excludes(self, node: str) -> ExcludedNode | None:
         """The exclusion of a node; None if it is not excluded."""

@@ -55,7 +55,9 @@ def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Reservation |
     able, scattered = all_able(demand, pool, image_size), not in_one_place(demand, pool)
     domains: dict[str, list[PoolNode]] = defaultdict(list)
     for node in pool.stock.emptiest():
-        if not node.name or demand.excludes(node.name) or not _has_room_without_gpu_pods(demand, asked, node):
+        if not node.name or demand.excludes(node.name) or not demand.attaches(node.name):
+            continue
+        if not _has_room_without_gpu_pods(demand, asked, node):
             continue
         if not able and rejections(demand, pool, node, image_size):
             continue

@@ -68,6 +68,8 @@ def state_of(candidate: Candidate) -> str:
         return "for which the namespace has too little quota left"
     if reason is Reason.UNSCHEDULABLE:
         return "which is left out for now"
+    if reason is Reason.ACCESS_MODE:
+        return "where a volume of the job cannot be mounted now"
     return "which is busy"
 
 

@@ -81,6 +81,8 @@ class ChildRecord:
     """When the Job controller began to end its pods because it fails (condition FailureTarget); empty while it does not."""
     not_on: tuple[str, ...] = ()
     """The nodes that pods which wait for new nodes leave out."""
+    volume_claims: tuple[str, ...] = ()
+    """The PersistentVolumeClaims that its pods mount."""
 
     def reservations(self) -> tuple[PodReservation, ...]:
         """The reservations of its pods; none for a Job that has ended, is deleted (no pod follows) or has no owner."""
@@ -101,6 +103,8 @@ class ChildRecord:
             self.others,
             self.priority_class,
             not_on=self.not_on,
+            volume_claims=self.volume_claims,
+            job=self.job_name or self.name,
         )
 
 

@@ -121,6 +121,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         pods=whole_number(spec.get("completions")) or 1,
         nodes=_named_nodes(pod, "In"),
         not_on=_named_nodes(pod, "NotIn"),
+        volume_claims=use.volume_claims,
         resource=device[0],
         gpus=device[1],
         needs=use.needs,
