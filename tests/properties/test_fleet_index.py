@@ -30,6 +30,7 @@ CATALOG = load_catalog()
 NAMES = [f"n{number}" for number in range(4)]
 JOBS = ["job-a", "job-b"]
 RESOURCES = ["nvidia.com/gpu", "amd.com/gpu"]
+claims = st.sampled_from(["data", "cache"])
 
 names = st.sampled_from(NAMES)
 linked = st.builds(
@@ -69,6 +70,9 @@ def pods(draw: st.DrawFn) -> tuple[tuple[str, str], Object]:
     if draw(st.booleans()):
         found["spec"]["volumes"] = [{"name": "d", "hostPath": {"path": draw(st.sampled_from(["/dev/kfd", "/data"]))}}]
     if draw(st.booleans()):
+        claim = {"name": "c", "persistentVolumeClaim": {"claimName": draw(claims)}}
+        found["spec"]["volumes"] = [*found["spec"].get("volumes", ()), claim]
+    if draw(st.booleans()):
         found["spec"]["containers"][0]["resources"]["requests"]["rdma/hca"] = "1"
     if draw(st.booleans()):
         labels = {Label.JOB_UID: draw(st.sampled_from(JOBS)), Label.ATTEMPT: draw(st.sampled_from(["1", "2"]))}
@@ -83,15 +87,19 @@ def reservations(draw: st.DrawFn) -> tuple[PodReservation, ...]:
     """What a child or a placement under way promises: pods on nodes, or on any node of a pool."""
     job, attempt, gpus = draw(st.sampled_from(JOBS)), draw(st.integers(1, 2)), draw(st.sampled_from([1, 2]))
     resource, needs = draw(st.sampled_from(RESOURCES)), Resources(1000, 1024**3, 0, 1)
-    namespace = draw(st.sampled_from(["", "default", "other"]))
+    namespace, mounted = draw(st.sampled_from(["", "default", "other"])), tuple(draw(st.lists(claims, max_size=1)))
     if draw(st.booleans()):
         pool = draw(st.sampled_from(["x", "z", "mi300x-ondemand", "none"]))
         count = draw(st.integers(0, 3))
-        return tuple(PodReservation(job, "", resource, gpus, needs, attempt, namespace, pool, i) for i in range(count))
+        return tuple(
+            PodReservation(job, "", resource, gpus, needs, attempt, namespace, pool, i, volume_claims=mounted, job="j")
+            for i in range(count)
+        )
     others = draw(st.sampled_from([(), (("rdma/hca", 1),)]))
     on = draw(st.lists(names, unique=True, max_size=2))
     return tuple(
-        PodReservation(job, name, resource, gpus, needs, attempt, namespace, "x", others=others) for name in on
+        PodReservation(job, name, resource, gpus, needs, attempt, namespace, "x", others=others, volume_claims=mounted)
+        for name in on
     )
 
 

@@ -388,3 +388,60 @@ def test_holders_of_memory_are_jobs_with_their_end_and_those_before_it_in_the_pl
         "Held by: pod team/p3 holds 3Gi memory on n0; its end is unknown",
         "Held by: 2 more hold less of it",
     ]
+
+
+CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "team"},
+         "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": "pv"}, "status": {"phase": "Bound"}}  # fmt: skip
+MOUNTED = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+           "volumeMounts": [{"name": "v", "mountPath": "/v"}]}  # fmt: skip
+
+
+def using(name: str, on: str, gpus: int = 0, job: str = "") -> Object:
+    raw = pod(name, on, gpus, job)
+    raw["spec"]["volumes"] = MOUNTED["volumes"]
+    return raw
+
+
+def of_team(name: str = "train", **spec: Any) -> str:
+    return manifest(name, **MOUNTED, **spec).replace(f"name: {name}", f"name: {name}\n  namespace: team", 1)
+
+
+def test_who_mounts_a_claim_holds_it(planned: Any) -> None:
+    ends = write_time(datetime.now(UTC) + timedelta(minutes=20, seconds=5))
+    objects = two_nodes(
+        CLAIM,
+        running("train", percent=62, estimatedEnd=ends),
+        using("train-0", "n1", 6, "train"),
+        using("notebook", "n1"),
+        pod("other", "n1", 2),
+    )
+    assert held(planned(objects, of_team()))[:4] == [
+        f"Held by: job team/train holds 6 GPUs on n1, 62 % done, until about {ends} (in 20 min)",
+        f"Held by: job team/train holds PersistentVolumeClaim data on n1, 62 % done, until about {ends} (in 20 min)",
+        "Held by: pod team/other holds 2 GPUs on n1; its end is unknown",
+        "Held by: pod team/notebook holds PersistentVolumeClaim data on n1; its end is unknown",
+    ]
+
+
+def test_of_a_claim_that_is_mounted_off_the_pools_no_gpu_is_waited_for(planned: Any) -> None:
+    objects = two_nodes(CLAIM, using("notebook", "cpu"), pod("busy", "n0", 8))
+    assert held(planned(objects, of_team())) == [
+        "Held by: pod team/notebook holds PersistentVolumeClaim data on cpu; its end is unknown"
+    ]
+    found = json.loads(planned(objects, of_team(), "-o", "json"))["heldBy"]
+    assert [(each["kind"], each["name"], each["gpus"], each["beside"]) for each in found] == [
+        ("Pod", "notebook", 0, "PersistentVolumeClaim data")
+    ]
+
+
+def test_a_job_of_the_same_plan_holds_its_claim(planned: Any) -> None:
+    jobs = of_team("first", gpusPerNode=8) + of_team("second", gpusPerNode=8)
+    assert held(planned(two_nodes(CLAIM), jobs)) == [
+        "Held by: job team/first of this plan takes 8 GPUs on n0",
+        "Held by: job team/first of this plan takes PersistentVolumeClaim data on n0",
+    ]
+
+
+def test_of_many_pods_of_a_claim_five_are_told(planned: Any) -> None:
+    objects = two_nodes(CLAIM, *(using(f"p{number}", "cpu") for number in range(7)))
+    assert held(planned(objects, of_team()))[-1] == "Held by: 2 more hold it too"

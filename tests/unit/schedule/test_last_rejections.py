@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from builders import ANY_IMAGES, H100, demand, fleet, load_catalog, node, pod
@@ -103,3 +104,50 @@ def test_equal_demands_of_one_cycle_are_decided_once() -> None:
     assert placings[0].answer is placings[1].answer
     assert placings[2].answer is not placings[0].answer
     assert [placing.choice is not None for placing in placings] == [False, False, True]
+
+
+CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
+         "volumeMounts": [{"name": "v", "mountPath": "/v"}]}  # fmt: skip
+
+
+def with_claim(*users: tuple[str, str], namespace: str = "team") -> Fleet:
+    """Two nodes, the first full, and a claim of one node that pods mount: name and node of each."""
+    spec = {"accessModes": ["ReadWriteOnce"], "volumeName": "pv"}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": namespace},
+             "spec": spec, "status": {"phase": "Bound"}}  # fmt: skip
+    pods = [pod(name, on) for name, on in users]
+    for each in pods:
+        each["metadata"]["namespace"] = namespace
+        each["spec"]["volumes"] = CLAIM["volumes"]
+    nodes = [node(f"n{number}", H100) for number in range(2)]
+    return fleet(*nodes, claim, pod("full", "n0", {"nvidia.com/gpu": 8}), *pods, catalog=ANY_IMAGES)
+
+
+def test_a_pod_of_a_claim_that_ends_or_comes_needs_a_whole_cycle_for_the_jobs_with_that_claim_alone() -> None:
+    rejections = cycle(with_claim(("p", "cpu")), job("a", **CLAIM), job("b", 9))
+    assert retried(rejections, with_claim(("p", "cpu"))) == [True, True]
+    assert retried(rejections, with_claim()) == [False]
+    assert retried(rejections, with_claim(("p", "cpu"), ("q", "cpu"))) == [False], "its sentence names the pods"
+    rejections = cycle(with_claim(("p", "cpu")), job("b", 9))
+    assert retried(rejections, with_claim()) == [True]
+
+
+def test_the_end_of_a_pod_in_another_namespace_is_no_gain() -> None:
+    ours = cycle(with_claim(("p", "cpu")), job("a", **CLAIM))
+    both = with_claim(("p", "cpu"))
+    theirs = replace(both, mounts=both.mounts | with_claim(("p", "cpu"), namespace="other").mounts)
+    assert retried(ours, theirs) == [True]
+
+
+def test_a_plan_that_has_a_place_is_decided_again_when_its_claim_is_mounted() -> None:
+    rejections = cycle(with_claim(), job("a", plan_only=True, **CLAIM), job("b", 9))
+    assert retried(rejections, with_claim()) == [True, True]
+    assert retried(rejections, with_claim(("p", "cpu"))) == [False]
+
+
+def test_a_job_that_waited_for_a_claim_is_placed_in_the_next_cycle() -> None:
+    held = cycle(with_claim(("p", "cpu")), job("a", **CLAIM))
+    found = [
+        each for each in SchedulingCycle(ANY_IMAGES, None, held).run([job("a", **CLAIM)], with_claim(), ALWAYS) if each
+    ]
+    assert [each.choice and each.choice.nodes for each in found] == [("n1",)]
