@@ -188,3 +188,38 @@ def test_pods_that_wait_for_any_node_of_a_pool_are_in_a_capture_too(gpujob: Comm
     assert gpujob("capture", "--cluster", held, "-o", tmp_path / "captured.yaml").code == 0
     assert "hunter2" not in (tmp_path / "captured.yaml").read_text()
     assert free(gpujob, held) == free(gpujob, tmp_path / "captured.yaml") == "4/16"
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_capture_plans_with_the_claims_that_pods_mount(gpujob: Command, tmp_path: Path, bound: bool) -> None:
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "team"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": "pv"},
+    }
+    volumes = [{"name": "hunter2", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "hunter2", "emptyDir": {}}]
+    job = child()
+    job["spec"]["template"]["spec"]["volumes"] = volumes
+    job["metadata"]["annotations"]["gpujob.dev/job-name"] = "big"
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "big-0", "namespace": "team", "labels": job["metadata"]["labels"]},
+        "spec": job["spec"]["template"]["spec"] | {"nodeName": "h100-0"},
+        "status": {"phase": "Running"},
+    }
+    held = cluster(tmp_path / "c.yaml", claim, job, gpujob_itself(), *([pod] if bound else ()))
+    assert gpujob("capture", "--cluster", held, "-o", tmp_path / "captured.yaml").code == 0
+    assert "hunter2" not in (tmp_path / "captured.yaml").read_text()
+    mounts = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+              "volumeMounts": [{"name": "v", "mountPath": "/v"}]}  # fmt: skip
+    asked = manifest(**mounts, placement=TWO_NODES["placement"])
+    told = [
+        gpujob("plan", "-n", "team", "-f", "-", "--cluster", file, "--catalog", CATALOG, stdin=asked)
+        for file in (held, tmp_path / "captured.yaml")
+    ]
+    assert told[0].out == told[1].out
+    user = "is mounted on node h100-0 by pod big-0" if bound else "will be mounted on node h100-0 by job big"
+    assert f"PersistentVolumeClaim data {user}, and one" in " ".join(told[0].out.split())
+    assert "Held by: job team/big holds PersistentVolumeClaim data on h100-0" in told[0].out

@@ -68,7 +68,9 @@ def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
         return None
     metadata, spec = table(raw, "metadata"), table(raw, "spec")
     pod = table(table(spec, "template"), "spec")
-    claims = present(table(metadata, "annotations"), Annotation.CLAIMS)
+    claims, mounted = present(table(metadata, "annotations"), Annotation.CLAIMS), mounted_claims(pod)
+    # Who waits for a mounted claim is told which job mounts it.
+    named = present(table(metadata, "annotations"), Annotation.JOB_NAME) if mounted else {}
     owner = {"kind": "GPUJob", "controller": True, "uid": record.owner_uid}
     kept = filled(
         priorityClassName=record.priority_class,
@@ -77,7 +79,7 @@ def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
         resourceClaims=[{"name": REDACTED}] if claims and tables(pod, "resourceClaims") else None,
         initContainers=[container(each) for each in tables(pod, "initContainers")],
         containers=[container(each) for each in tables(pod, "containers")],
-        volumes=device_files(pod) + mounted_claims(pod),
+        volumes=device_files(pod) + mounted,
     )
     return an_object(
         raw,
@@ -86,7 +88,9 @@ def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
             # By it the GPUJob's status knows its own child.
             uid=metadata.get("uid") if metadata.get("uid") in selected else None,
             labels=present(table(metadata, "labels"), Label.JOB_UID, Label.ATTEMPT),
-            annotations=filled(**claims, **_pool_hint(str(record.hint.placement.get("pool") or ""), record.pods)),
+            annotations=filled(
+                **claims, **named, **_pool_hint(str(record.hint.placement.get("pool") or ""), record.pods)
+            ),
             ownerReferences=[owner],
         ),
         spec={"completions": record.pods, "template": {"spec": kept}},

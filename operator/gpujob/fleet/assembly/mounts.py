@@ -41,7 +41,9 @@ class MountIndex:
         self._moved.clear()
         if any(self._mounts.get(claim, ()) != mounts for claim, mounts in changed.items()):
             every = {**self._mounts, **changed}
-            self._mounts = {claim: mounts for claim, mounts in every.items() if mounts}
+            for claim in [claim for claim, mounts in changed.items() if not mounts]:
+                del every[claim]
+            self._mounts = every
         return self._mounts
 
 
