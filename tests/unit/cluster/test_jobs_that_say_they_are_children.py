@@ -157,7 +157,7 @@ def test_a_pod_of_another_namespace_keeps_no_promise_of_a_quota(namespace: str, 
     quota = read_quota({"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"hard": hard, "used": {}}})
     reservation = PodReservation("u", "n1", "nvidia.com/gpu", 8, Resources(), 1, "team")
     there = read_pod_record(pod("c", namespace=namespace)).use
-    after = quotas_reserved(quotas_of([("team", quota)]), [reservation], [there], {})
+    after = quotas_reserved(quotas_of([("team", quota)]), [reservation], [there], {}, ())
     assert after["team"][0].left["requests.nvidia.com/gpu"] == left
 
 
@@ -166,7 +166,7 @@ def test_a_job_whose_pods_are_to_come_was_counted(name: str) -> None:
     """The child exists, and its quota says so; of its two pods none is there yet."""
     raw = {"metadata": {"name": "q"}, "status": {"hard": {name: "3", "pods": "9"}, "used": {name: "1", "pods": "0"}}}
     gang = reservations_of("u", 1, "team", ("n1", "n2"), "p", "nvidia.com/gpu", 8, Resources(), [("rdma/hca", 1)])
-    (after,) = quotas_reserved(quotas_of([("team", read_quota(raw))]), gang, [], {})["team"]
+    (after,) = quotas_reserved(quotas_of([("team", read_quota(raw))]), gang, [], {}, ())["team"]
     assert (after.left[name], after.left["pods"]) == (2, 7)
 
 
@@ -187,7 +187,7 @@ def test_a_gang_whose_child_is_not_made_yet_takes_its_objects_once(pods: int, se
         [("rdma/hca", 1)],
         objects=objects_of(pods, by_claim=False).items(),
     )
-    (after,) = quotas_reserved(quotas_of([("team", quota)]), gang, [], {})["team"]
+    (after,) = quotas_reserved(quotas_of([("team", quota)]), gang, [], {}, ())["team"]
     assert dict(after.left) == {
         "count/jobs.batch": 2, "count/services": 3 - services, "pods": 9 - pods, "requests.rdma/hca": 9 - pods,
     }  # fmt: skip

@@ -26,10 +26,14 @@ from builders import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpujob.fleet.assembly.reservations import quotas_reserved
+from gpujob.fleet.assembly.usage import reservations_of
 from gpujob.fleet.dra.claim_request import DeviceRequest, request_for
 from gpujob.fleet.dra.device_taints import read_rule
 from gpujob.fleet.dra.inventory import read_inventory
 from gpujob.fleet.dra.resource_slices import read_class, read_slice
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.policy.resource_quota import quotas_of, read_quota
 from gpujob.fleet.sources.cluster_file import read_cluster
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import summary
@@ -415,6 +419,19 @@ def test_a_quota_on_the_devices_of_a_class_counts_claims() -> None:
     }  # fmt: skip
     (reason,) = found["4"].decision.candidates[0].reasons
     assert reason.message == f"ResourceQuota q: {named} needs 4, 0 left of 4"
+
+
+@pytest.mark.parametrize(("resource", "left"), [(None, [5, 5, 8, 7]), (GPU, [5, 8, 5, 7])])
+def test_claims_of_pods_to_come_count_as_the_devices_of_their_class(resource: str | None, left: list[int]) -> None:
+    names = (f"{NVIDIA}.deviceclass.resource.k8s.io/devices", f"requests.deviceclass.resource.kubernetes.io/{NVIDIA}",
+             f"requests.{GPU}", "count/resourceclaims.resource.k8s.io")  # fmt: skip
+    hard = dict.fromkeys(names, "8")
+    quota = quotas_of([("team", read_quota({"metadata": {"name": "q"}, "status": {"hard": hard, "used": {}}}))])
+    known = fleet(node("n"), h100s(), device_class(NVIDIA, WHOLE, resource), catalog=ANY_IMAGES)
+    (pool,) = known.pools
+    child = reservations_of("u", 1, "team", ("n",), pool.family, pool.resource, 3, Resources())
+    (after,) = quotas_reserved(quota, child, [], {}, known.pools)["team"]
+    assert [after.left[name] for name in names] == left
 
 
 EXTENDED = resource_claim("c", NVIDIA, "n", "gpu-0", "gpu-1", pod_uid="uid-of-p", extended=True)

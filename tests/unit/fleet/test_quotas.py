@@ -11,7 +11,7 @@ from builders import ANY_IMAGES, H100, demand, device_class, fleet, node, resour
 
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.policy.quota_scopes import PodTraits
-from gpujob.fleet.policy.resource_quota import counted_as, quotas_of, read_quota, shortages, taken_by
+from gpujob.fleet.policy.resource_quota import counted_as, objects_of, quotas_of, read_quota, shortages, taken_by_pods
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import summary
 from gpujob.schedule.queue import place_all
@@ -19,7 +19,8 @@ from gpujob.schedule.waiting import Waiting
 from gpujob.values.quantity import GI
 from gpujob.values.vocabulary import Reason, Verdict
 
-NEEDS = taken_by((counted_as("amd.com/gpu"),), 8, Resources(96_000, 512 * GI, 20 * GI, 1), 2)
+NEEDS = taken_by_pods((counted_as("amd.com/gpu"),), 8, Resources(96_000, 512 * GI, 20 * GI, 1), 2)
+NEEDS |= objects_of(2, by_claim=False)
 
 
 def quota(name: str = "q", used: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def test_a_resource_whose_name_is_no_text_is_passed_over(odd: Any) -> None:
 
 
 def test_a_job_of_one_pod_takes_no_service() -> None:
-    assert taken_by((counted_as("amd.com/gpu"),), 8, Resources(1, 1, 0, 1), 1)["services"] == 0
+    assert objects_of(1, by_claim=False)["services"] == 0
 
 
 def test_a_quota_that_never_fits_is_told_before_one_that_will() -> None:
@@ -233,7 +234,7 @@ def test_claims_of_a_class_that_stands_for_a_resource_count_as_the_resource_too(
     ],
 )
 def test_what_is_asked_is_never_shown_as_what_is_left(asked: int, hard: str, shown: str) -> None:
-    needs = taken_by((), 0, Resources(0, asked, 0, 1), 1)
+    needs = taken_by_pods((), 0, Resources(0, asked, 0, 1), 1)
     (finding,), never = shortages([read_quota(quota(hard={"requests.memory": hard}))], needs)
     assert never
     assert finding.message == f"ResourceQuota q: requests.memory needs {shown}"

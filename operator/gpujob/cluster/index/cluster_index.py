@@ -124,7 +124,7 @@ class ClusterIndex(OwnedObjects):
         known = {name: held for (_, name), held in priorities.items()}
         return replace(
             fleet,
-            quotas=self._quotas(known),
+            quotas=self._quotas(known, fleet),
             limits=self._limits(),
             namespaces={name: held for (_, name), held in namespaces.items()},
             volumes=self._volumes,
@@ -236,7 +236,7 @@ class ClusterIndex(OwnedObjects):
             self._index.put_reservations((0, uid, ""), by_job.get(uid, ()))
         self._under_way = set(by_job)
 
-    def _quotas(self, priorities: Priorities) -> Quotas:
+    def _quotas(self, priorities: Priorities, fleet: Fleet) -> Quotas:
         """What namespaces can still use, after reservations that no quota has counted yet."""
         held = cast("Mapping[Key, Quota]", self.cache.objects("resourcequotas"))
         quotas = quotas_of((namespace, quota) for (namespace, _), quota in held.items())
@@ -248,7 +248,7 @@ class ClusterIndex(OwnedObjects):
             for uid in {reservation.job_uid for reservation in reservations}
             for pod in self._index.reserved.pods_of(uid)
         )
-        return quotas_reserved(quotas, reservations, pods, priorities)
+        return quotas_reserved(quotas, reservations, pods, priorities, fleet.pools)
 
     def _limits(self) -> LimitRanges:
         """The LimitRanges of each namespace."""

@@ -12,6 +12,7 @@ from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Pod
 from gpujob.fleet.kubernetes.priority_classes import Priorities, class_of
 from gpujob.fleet.policy.quota_scopes import PodTraits
 from gpujob.fleet.policy.resource_quota import Quotas, counted_as, quotas_after, taken_by_pods
+from gpujob.fleet.pools.pool import Pool
 
 Key = tuple[str, str]
 ReservationKey = tuple[str, int, str, int]
@@ -110,16 +111,26 @@ class PodReservations:
 
 
 def quotas_reserved(
-    quotas: Quotas, reservations: Iterable[PodReservation], pods: Iterable[Pod], priorities: Priorities
+    quotas: Quotas,
+    reservations: Iterable[PodReservation],
+    pods: Iterable[Pod],
+    priorities: Priorities,
+    pools: Iterable[Pool],
 ) -> Quotas:
-    """The quotas after each reservation, except those whose pod, bound or not, a quota counts already."""
+    """The quotas after each reservation, except those whose pod, bound or not, a quota counts already. Of the pools the names of their
+    devices in quotas are read.
+    """
+    if not quotas:
+        return quotas
+    names = {pool.family: pool.all_counted_as for pool in pools}
     # Labels are untrusted: a pod in the namespace of another quota does not use up a reservation.
     there = Counter((pod.namespace, pod.job_uid, pod.attempt) for pod in pods)
     for reservation in reservations:
         if there[reservation.namespace, reservation.job_uid, reservation.attempt] > 0:
             there[reservation.namespace, reservation.job_uid, reservation.attempt] -= 1
         else:
-            counted, others = (counted_as(reservation.resource),), dict(reservation.others)
+            counted = names.get(reservation.pool, (counted_as(reservation.resource),))
+            others = dict(reservation.others)
             needs = taken_by_pods(counted, reservation.gpus, reservation.needs, 1, others=others)
             needs |= dict(reservation.objects)
             traits = PodTraits(class_of(reservation.priority_class, priorities), reservation.resource == HOST_DEVICES)

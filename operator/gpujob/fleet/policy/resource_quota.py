@@ -98,20 +98,6 @@ def counted_as(resource: str, device_class: str | None = None) -> str:
     return f"{device_class}{OF_CLASS}" if device_class else f"requests.{resource}"
 
 
-def taken_by(
-    counted: Iterable[str],
-    gpus: int,
-    needs: Resources,
-    pods: int,
-    claims: Claims = (),
-    others: Mapping[str, int] = NOTHING,
-    *,
-    by_claim: bool = False,
-) -> dict[str, int]:
-    """What a gang uses of a quota: what its pods use, and the objects besides them."""
-    return taken_by_pods(counted, gpus, needs, pods, claims, others) | objects_of(pods, by_claim)
-
-
 def objects_of(pods: int, by_claim: bool) -> dict[str, int]:
     """The objects of a gang of this many pods besides them, by their names in quotas: its Job, the Service by which several pods
     find each other, and with `by_claim` the template of the pods' ResourceClaims.

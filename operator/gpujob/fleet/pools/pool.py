@@ -17,7 +17,7 @@ from gpujob.fleet.kubernetes.runtime_classes import NOTHING, Handler, lacks
 from gpujob.fleet.kubernetes.taints import TOLERATED_KEYS
 from gpujob.fleet.labels.cloud import is_of_spot
 from gpujob.fleet.labels.device_fraction import WHOLE, Portion, Share
-from gpujob.fleet.policy.resource_quota import Claims, counted_as, taken_by
+from gpujob.fleet.policy.resource_quota import Claims, counted_as, objects_of, taken_by_pods
 from gpujob.fleet.pools.ahead import Ahead
 from gpujob.fleet.pools.equipment import Equipment
 from gpujob.fleet.pools.free_nodes import Stock
@@ -288,8 +288,8 @@ class Pool:
     def taken(self, gpus: int, needs: Resources, pods: int, claims: Claims) -> dict[str, int]:
         """The quota usage of a number of pods on it, each with its devices and its containers' needs."""
         fabric = dict(self.fabric.resources) if self.fabric and pods > 1 else {}
-        by_claim = self.request is not None
-        return taken_by(self.all_counted_as, gpus, needs + self.overhead, pods, claims, fabric, by_claim=by_claim)
+        of_pods = taken_by_pods(self.all_counted_as, gpus, needs + self.overhead, pods, claims, fabric)
+        return of_pods | objects_of(pods, by_claim=self.request is not None)
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether a pod for this pool can tolerate the taint: a well-known key, Spot's, or one of the GPUPool."""

@@ -128,7 +128,7 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
         )
     # Published pools contain no names or labels of nodes, so volumes are unknown.
     volumes = NO_VOLUMES if objects.published_only else objects.volumes
-    quotas = quotas_reserved(objects.quotas, objects.reservations, objects.pods, objects.priorities)
+    quotas = quotas_reserved(objects.quotas, objects.reservations, objects.pods, objects.priorities, fleet.pools)
     fleet = replace(fleet, quotas=quotas, limits=objects.limits, namespaces=objects.namespaces, volumes=volumes)
     return replace(fleet, priorities=objects.priorities), catalog
 
