@@ -239,6 +239,9 @@ class Reason(StrEnum):
     NODES_DIFFER = ("NodesDiffer",
         "the gang uses nodes of several pools with equal GPUs, which differ in what the sentence names: the worst counts for all",
         "none; make the nodes equal, or ask for fewer nodes, for the facts of one pool")
+    PLATFORMS_DIFFER = ("PlatformsDiffer",
+        "nodes of a GPUPool have another operating system or CPU architecture than most of its Linux nodes, and are a part of its own",
+        "none; narrow spec.nodeSelector if they are not meant")
     PRICE_INDICATIVE = ("PriceIndicative", "the price is a list price, of another region, or a bound", "set one in a GPUPool")
     NO_PRICE = ("NoPrice", "no price of the pool is known; under Cost and Value it comes after those with one",
         "set one in a GPUPool")

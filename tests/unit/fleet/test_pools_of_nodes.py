@@ -289,12 +289,6 @@ def test_an_admin_names_a_model_as_a_job_does(word: str) -> None:
             Reason.MODELS_DIFFER,
             "its nodes have A100-80GB, H100-SXM; narrow spec.nodeSelector",
         ),
-        (
-            [node("n", H100, labels=X), node("m", H100, labels={**X, "kubernetes.io/arch": "arm64"})],
-            {},
-            Reason.MODELS_DIFFER,
-            "its hosts are amd64 and arm64; narrow spec.nodeSelector",
-        ),
     ],
 )
 def test_what_an_admin_must_mend(nodes: list[Object], spec: Object, reason: Reason, says: str) -> None:
@@ -633,13 +627,3 @@ def test_an_image_of_the_job_s_own_is_for_linux_too(pools: list[Object]) -> None
 def test_no_device_plugin_is_asked_for_on_windows() -> None:
     labels = {"kubernetes.io/os": "windows", "node.kubernetes.io/instance-type": "Standard_NC4as_T4_v3"}
     assert fleet(node("w", H100, labels=labels, devices={})).pools == ()
-
-
-def test_a_pool_of_both_systems_is_to_be_narrowed() -> None:
-    nodes = [
-        node("l", H100, labels={"rack": "a"}),
-        node("w", H100, labels={"rack": "a", "kubernetes.io/os": "windows"}),
-    ]
-    pool = pool_of(fleet(*nodes, gpupool("mine", {"rack": "a"})), "l")
-    assert pool.problem is not None
-    assert pool.problem.message == "its hosts are amd64 and windows/amd64; narrow spec.nodeSelector"

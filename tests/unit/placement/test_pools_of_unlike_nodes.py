@@ -409,7 +409,6 @@ def test_a_table_has_one_part_for_each_set_of_reasons() -> None:
 
 
 SPOT_L4 = mine("r1", labels={**SPOT, **SHARED}, count=8)
-ARM = {"kubernetes.io/arch": "arm64"}
 DEVICES_DIFFER = "its nodes have A100-80GB, L4; narrow spec.nodeSelector"
 
 
@@ -421,9 +420,6 @@ DEVICES_DIFFER = "its nodes have A100-80GB, L4; narrow spec.nodeSelector"
         (mine("r1", A100), mine("r2", labels=SPOT), {"placement": {"capacityTypes": ["Spot"]}}, DEVICES_DIFFER),
         (mine("r1", A100, price="12"), mine("r2"), {"placement": {"maxPricePerHour": "10"}}, DEVICES_DIFFER),
         (SPOT_L4, mine("r2"), {}, "its nodes have L4, L4 shared; narrow spec.nodeSelector"),
-        (mine("r1", labels={**ARM, **OLD}), mine("r2"), {}, "its hosts are amd64 and arm64; narrow spec.nodeSelector"),
-        (mine("r1", labels=ARM), mine("r2"), {"requires": ["XFormers"]},
-         "its hosts are amd64 and arm64; narrow spec.nodeSelector"),
         (mine("r1", A100, devices={**SLICES, "nvidia.com/gpu": "1"}, labels=SPOT), mine("r2", A100), {},
          "its nodes offer nvidia.com/gpu, nvidia.com/mig-1g.10gb; set spec.resourceName to one"),
         (mine("r1", H100), mine("r2", MI300X), {"requires": ["OpenSourceStack"]},

@@ -158,7 +158,15 @@ def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
             allocatable=amounts(table(status, "allocatable")),
             conditions=[present(condition, "type", "status", "reason") for condition in conditions],
             nodeInfo=present(
-                table(status, "nodeInfo"), "containerRuntimeVersion", "kernelVersion", "kubeletVersion", "osImage"
+                table(status, "nodeInfo"),
+                *(
+                    "architecture",
+                    "containerRuntimeVersion",
+                    "kernelVersion",
+                    "kubeletVersion",
+                    "operatingSystem",
+                    "osImage",
+                ),
             ),
             runtimeHandlers=[{"name": name} for name in sorted(read_handlers(status, []) or ())],
         ),

@@ -3,6 +3,9 @@
 A pool is as its worst node: gangs may use all of its nodes. Beside it stand its parts as pools of their own: for each set of
 capacity types the nodes of these types, and for each set of further facts that some of these reach (driver, memory, price) the
 nodes that are at least as good in each. Nodes are in several of them, and a reservation of a node counts in each.
+
+No gang uses hosts of several platforms. The pool has those of most of its Linux nodes, those of each other platform are a part with
+parts of its own.
 """
 
 from __future__ import annotations
@@ -29,12 +32,12 @@ from gpujob.fleet.assembly.node_state import pool_nodes
 from gpujob.fleet.assembly.usage import Usage
 from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import AdminPool
-from gpujob.fleet.labels.cloud import capacity_labels, terms_between
+from gpujob.fleet.labels.cloud import capacity_labels, runs_linux, terms_between
 from gpujob.fleet.pools.autoscaling import OF_KARPENTER, node_pool_of
 from gpujob.fleet.pools.naming import plain_name
 from gpujob.fleet.pools.node import Growth
 from gpujob.fleet.pools.pool import Pool
-from gpujob.values.finding import Finding, Size
+from gpujob.values.finding import Finding, Size, listed
 from gpujob.values.quantity import exact_dollars
 from gpujob.values.vocabulary import Reason
 
@@ -43,6 +46,49 @@ def claimed_pools(
     admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage, bare: Iterable[str] = ()
 ) -> tuple[Pool, ...]:
     """An admin's pool, and its parts if its nodes differ. `bare` are selected nodes without any device."""
+    on: dict[str, list[DeviceGroup]] = defaultdict(list)
+    for group in groups:
+        on[_platform(group)].append(group)
+    if len(on) < 2:
+        return _of_one_platform(admin, groups, catalog, usage, bare)
+    most, *others = sorted(on, key=lambda platform: (not runs_linux(platform), -len(on[platform]), platform))
+    elsewhere = {group.node.name for platform in others for group in on[platform]}
+    whole, *parts = _of_one_platform(_without_room(admin, len(elsewhere)), on[most], catalog, usage, bare)
+    warnings = tuple(_of_others(platform, on[platform], most) for platform in others)
+    found = [replace(whole, warnings=(*whole.warnings, *warnings)), *parts]
+    for platform in others:
+        named = replace(admin, name=f"{admin.name}/{platform.replace('/', '-')}", provision=None)
+        family = _of_one_platform(named, on[platform], catalog, usage, ())
+        found += (replace(pool, also=(admin.name, *pool.also), part_of=admin.name) for pool in family)
+    return tuple(found)
+
+
+def _platform(group: DeviceGroup) -> str:
+    """What images for a node must be built for; some devices come with hosts of one architecture only."""
+    device = group.facts.accelerator
+    return (device and device.host_architecture) or group.origin.cpu_architecture
+
+
+def _without_room(admin: AdminPool, nodes: int) -> AdminPool:
+    """The pool with so many nodes fewer that can be added: those of other platforms count in its size."""
+    if admin.provision is None:
+        return admin
+    return replace(admin, provision=replace(admin.provision, max_nodes=max(0, admin.provision.max_nodes - nodes)))
+
+
+def _of_others(platform: str, groups: Iterable[DeviceGroup], most: str) -> Finding:
+    """The warning that some nodes are not among those of the pool."""
+    names = [*dict.fromkeys(group.node.name for group in groups)]
+    sentence = "most of its hosts are {}; " + (
+        "node {} is {} and a part" if len(names) == 1 else "nodes {} are {} and a part"
+    )
+    return Finding(Reason.PLATFORMS_DIFFER, sentence + " of its own", (most, listed(names), platform))
+
+
+def _of_one_platform(
+    admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage, bare: Iterable[str]
+) -> tuple[Pool, ...]:
+    """The pool of nodes whose hosts are alike, and its parts."""
     nodes = pool_nodes(groups, usage, admin.fabric, admin.tolerated)
     unknown = unknown_beside(admin, catalog)
     known = pool_nodes(groups, usage, admin.fabric, admin.tolerated, unknown) if any(map(unknown, groups)) else nodes

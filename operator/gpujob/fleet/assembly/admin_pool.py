@@ -179,9 +179,6 @@ def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog)
         names = ", ".join(sorted({f.text for f in facts}))
         problem = Finding(Reason.MODELS_DIFFER, "its nodes have {}; narrow spec.nodeSelector", (names,))
         mixed = _models(facts)
-    hosts = sorted({group.origin.cpu_architecture for group in groups})
-    if problem is None and len(hosts) > 1:
-        problem = Finding(Reason.MODELS_DIFFER, "its hosts are {}; narrow spec.nodeSelector", (" and ".join(hosts),))
     if problem is None and all(f.problem for f in facts):
         problem = facts[0].problem
     memories = [f.memory for f in facts if f.memory is not None]

@@ -105,7 +105,7 @@ def also_counted_as(group: DeviceGroup) -> tuple[str, ...]:
 def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:
     """Every GPU resource of a node with its facts; devices that labels announce and no resource offers give an empty group."""
     items = _label_items(node)
-    origin = _origin(items, node.provider)
+    origin = _origin(items, node.provider, node.platform)
     if node.taints:
         origin = from_taints(origin, node)
     offered = sorted({**node.capacity, **node.devices})
@@ -131,8 +131,8 @@ def _label_items(node: Node) -> LabelItems:
 
 
 @lru_cache(maxsize=MOST_KINDS)
-def _origin(items: LabelItems, provider: str) -> Origin:
-    return origin_of_labels(dict(items), provider)
+def _origin(items: LabelItems, provider: str, platform: tuple[str, str]) -> Origin:
+    return origin_of_labels(dict(items), provider, platform)
 
 
 @lru_cache(maxsize=MOST_KINDS)

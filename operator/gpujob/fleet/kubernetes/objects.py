@@ -114,6 +114,8 @@ class Node:
     """The kernel's version reported by the kubelet; empty if unknown."""
     system: str = ""
     """The operating system's name and version reported by the kubelet; empty if unknown."""
+    platform: tuple[str, str] = ("", "")
+    """The kind of operating system and the CPU architecture reported by the kubelet (linux, amd64); empty if unknown."""
     created: str = ""
     """Its creation time (RFC 3339); empty if unknown."""
     pods_per_card: int = 0

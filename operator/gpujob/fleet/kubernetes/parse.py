@@ -75,6 +75,7 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         handlers=read_handlers(status, unread),
         kernel=_reported(status, "kernelVersion"),
         system=_reported(status, "osImage"),
+        platform=(_reported(status, "operatingSystem"), _reported(status, "architecture")),
         created=str(metadata.get("creationTimestamp") or "")[:32],
         pods_per_card=pods_per_card(annotations),
         split_as=_split_as(others),

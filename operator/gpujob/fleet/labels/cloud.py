@@ -18,6 +18,9 @@ PROVIDERS: Final = {"aws": "aws", "azure": "azure", "gce": "gcp", "oci": "oci"}
 
 LINUX: Final = "linux"
 
+UNREPORTED: Final = ("", "")
+"""The platform of a node whose kubelet reports none."""
+
 _CAPACITY_LABELS: Final[tuple[tuple[str, dict[str, CapacityType]], ...]] = (
     (
         "karpenter.sh/capacity-type",
@@ -69,7 +72,12 @@ class Origin:
     @property
     def runs_linux(self) -> bool:
         """Whether the hosts run the system that every image of a GPUJob is for."""
-        return "/" not in self.cpu_architecture
+        return runs_linux(self.cpu_architecture)
+
+
+def runs_linux(platform: str) -> bool:
+    """Whether a platform (arm64, windows/amd64) is of Linux, as every image of a GPUJob."""
+    return "/" not in platform
 
 
 ACCELERATOR_LABELS: Final = ("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator")
@@ -141,7 +149,7 @@ def machine_maker(labels: Labels) -> str:
 
 def origin_of(node: Node) -> Origin:
     """The origin of a node, from its labels, taints and provider id; on demand unless one of them says otherwise."""
-    return from_taints(origin_of_labels(node.labels, node.provider), node)
+    return from_taints(origin_of_labels(node.labels, node.provider, node.platform), node)
 
 
 def from_taints(origin: Origin, node: Node) -> Origin:
@@ -154,21 +162,23 @@ def is_of_spot(taint: Taint) -> bool:
     return _MEANINGS.get(taint.key.lower(), {}).get(taint.value.lower()) is CapacityType.SPOT
 
 
-def origin_of_labels(labels: Labels, provider: str = "") -> Origin:
-    """The origin of a node with these labels; a node pool's selector gives the same for future nodes."""
+def origin_of_labels(labels: Labels, provider: str = "", platform: tuple[str, str] = UNREPORTED) -> Origin:
+    """The origin of a node with these labels; a node pool's selector gives the same for future nodes. `platform` is what the
+    kubelet reports (`Node.platform`), which counts where no label says it.
+    """
     return Origin(
         cloud=PROVIDERS.get(provider, provider),
         instance_type=_first(labels, *_INSTANCE_TYPES) or _family_and_size(labels),
         region=_first(labels, "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
         capacity_type=_capacity_type(labels),
-        cpu_architecture=_platform(labels),
+        cpu_architecture=_platform(labels, platform),
     )
 
 
-def _platform(labels: Labels) -> str:
+def _platform(labels: Labels, reported: tuple[str, str]) -> str:
     """What images must be built for: the CPU architecture, with the system before it where that is not Linux (windows/amd64)."""
-    architecture = _first(labels, "kubernetes.io/arch", "beta.kubernetes.io/arch") or "amd64"
-    system = _first(labels, "kubernetes.io/os", "beta.kubernetes.io/os") or LINUX
+    system = _first(labels, "kubernetes.io/os", "beta.kubernetes.io/os") or reported[0] or LINUX
+    architecture = _first(labels, "kubernetes.io/arch", "beta.kubernetes.io/arch") or reported[1] or "amd64"
     return architecture if system == LINUX else f"{system}/{architecture}"
 
 
