@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpupool, node, pod
+from builders import ANY_IMAGES, H100, L4, MI300X, Object, demand, fleet, gpupool, node, pod
 
 from gpujob.placement.report import summary
 from gpujob.placement.request.demand import Demand
@@ -165,3 +165,57 @@ def test_nodes_to_be_added_are_of_the_zone_that_the_selector_names(
     assert found.verdict is verdict
     reasons = [each.message for each in found.candidates[0].reasons]
     assert reasons == ([NEVER.format(where)] if where else [])
+
+
+PLANNED_AT = {"cloud.google.com/scheduled-maintenance-time": "2000000000"}
+PLANNED = "; node {}: maintenance is planned for 2033-05-18 03:33 UTC (cloud.google.com/scheduled-maintenance-time is 2000000000)"
+
+
+def of_nodes(*objects: Object, **spec: Any) -> tuple[str, list[str]]:
+    """The sentence of a job that waits, and the nodes of which it is warned."""
+    job = Waiting("u", "", demand(**spec), namespace="default")
+    decision = next(place_all([job], fleet(*objects, catalog=ANY_IMAGES), ANY_IMAGES)).decision
+    assert decision.verdict is Verdict.WAITING, summary.summary(decision)
+    found = summary.of_awaited_nodes(decision)
+    assert set(found) <= set(decision.candidates[0].warnings)
+    return summary.summary(decision), [str(each.numbers[0]) for each in found]
+
+
+def due(name: str, gpu: Any = H100, **more: Any) -> Object:
+    return node(name, gpu, labels=PLANNED_AT, price="2", **more)
+
+
+@pytest.mark.parametrize(("objects", "spec", "ends"), [
+    ([due("a"), BUSY], {}, "0 of 8 are free" + PLANNED.format("a")),
+    ([due("a", cordoned=True)], {}, "node a is cordoned" + PLANNED.format("a")),
+    ([due("a", MI300X), pod("q", "a", {"amd.com/gpu": 8})], {}, "0 of 8 are free" + PLANNED.format("a")),
+    ([due("a"), node("b", H100, price="2"), BUSY], {"nodes": 2, "gpusPerNode": 8},
+     "now nodes: 1 fits pool h100-sxm-ondemand" + PLANNED.format("a")),
+    ([due("a"), node("b", L4, price="1"), BUSY], {"gpuMemory": "20G", "placement": {"waitSeconds": 600, "accelerators": {
+        "allow": ["H100-SXM"]}}}, "0 of 8 are free" + PLANNED.format("a")),
+])  # fmt: skip
+def test_a_wait_tells_of_the_maintenance_of_its_nodes(objects: list[Object], spec: dict[str, Any], ends: str) -> None:
+    sentence, warned = of_nodes(*objects, **spec)
+    assert warned == ["a"]
+    assert sentence.endswith(ends)
+
+
+def test_the_maintenance_of_nodes_that_the_job_may_leave_out_is_not_told() -> None:
+    taken = [pod("q", "a", {GPU: 8}), pod("r", "b", {GPU: 8})]
+    assert of_nodes(due("a"), node("b", H100, price="2"), *taken)[1] == []
+    assert of_nodes(due("a"), node("b", H100, price="2"), *taken, nodes=2)[1] == ["a"]
+
+
+def test_a_wait_for_a_better_pool_tells_of_its_maintenance_too() -> None:
+    objects = [node("l", L4, 1, price="0.5"), node("h", H100, labels=PLANNED_AT, price="0.3"), pod("q", "h", {GPU: 8})]
+    sentence, warned = of_nodes(*objects, placement={"waitSeconds": 600, "objective": "Cost"})
+    assert warned == ["h"]
+    assert sentence.endswith("; pool l4-ondemand has room now" + PLANNED.format("h"))
+
+
+def test_a_sign_of_trouble_of_the_nodes_is_told_likewise() -> None:
+    ill = node("a", H100, price="2")
+    ill["status"]["conditions"].append({"type": "XIDErrors", "status": "True", "reason": "Xid79"})
+    sentence, warned = of_nodes(ill, BUSY)
+    assert warned == ["a"]
+    assert sentence.endswith("; node a: condition XIDErrors is True (Xid79); pods may fail or be slow there")

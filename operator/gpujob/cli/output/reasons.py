@@ -11,6 +11,7 @@ from rich.text import Text
 from gpujob.catalog.devices.identity import nearest
 from gpujob.cli.output.drawing import print_table, print_text, printed
 from gpujob.cli.printing import plain
+from gpujob.placement.report.summary import of_awaited_nodes
 from gpujob.placement.scoring.candidate import best_per_pool
 from gpujob.values.errors import BadInput
 from gpujob.values.reasons import SECTIONS, Reason
@@ -59,13 +60,16 @@ def document(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
 
 
 def of_decision(decision: Decision) -> Iterator[Reason]:
-    """The reasons that the tables of a plan show: of each pool without room, and the warnings about the choice."""
+    """The reasons that the tables of a plan show: of each pool without room, and the warnings about the choice or about the nodes that
+    the job waits for.
+    """
     yield from (problem.reason for problem in decision.problems)
     for candidate in best_per_pool(decision):
         if candidate.outcome not in _WITHOUT:
             yield from (finding.reason for finding in candidate.reasons)
     if decision.choice:
         yield from (warning.reason for warning in decision.choice.candidate.warnings)
+    yield from (warning.reason for warning in of_awaited_nodes(decision))
 
 
 def read_more(found: Iterable[str], docs_url: str) -> list[tuple[str, str]]:

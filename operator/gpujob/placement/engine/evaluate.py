@@ -154,7 +154,12 @@ class _PoolEvaluation:
         self._suspected = any(node.suspected is not None for node in nodes)
         self._planned = bool(_disturbances(demand, nodes))
         self._risk = risk(demand, demand.gang, pool)
-        self._after = (*_warnings_after(demand, pool, room), *asked.unknown, *asked.allowance.unchecked(pool))
+        self._after = (
+            *_of_nodes(demand, nodes),
+            *_warnings_after(demand, pool, room),
+            *asked.unknown,
+            *asked.allowance.unchecked(pool),
+        )
 
     def trial(self, alike: ImageGroup) -> PoolResult:
         """The result of some images, with all their reasons and warnings."""
@@ -280,10 +285,14 @@ def _beyond_ids(demand: Demand) -> Iterator[Finding]:
             yield Finding(Reason.ID_OUT_OF_RANGE, sentence, numbers)
 
 
+def _of_nodes(demand: Demand, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
+    """The warnings about the nodes of a gang, or about those that it waits for."""
+    yield from [node.suspected for node in nodes if node.suspected is not None][:MOST_SUSPECTED]
+    yield from _disturbances(demand, nodes)[:MOST_SUSPECTED]
+
+
 def _warnings_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding]:
     """Warnings that hold for all images, shown after the warnings about the image."""
-    yield from [node.suspected for node in room.nodes if node.suspected is not None][:MOST_SUSPECTED]
-    yield from _disturbances(demand, room.nodes)[:MOST_SUSPECTED]
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
     if room.coming and asked_of(demand).storage and any(n.coming and lacks_disk(n.allocatable) for n in room.nodes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from gpujob.fleet.pools.pool import MOST_NODES
@@ -64,13 +64,14 @@ def _not_placed(decision: Decision) -> str:
     if decision.verdict is Verdict.WAITING and room is not None:
         seconds = decision.demand.wait_seconds
         waits = f"waits up to {seconds} seconds from its creation for pool {nearest.pool.name}, {state_of(nearest)}"
-        return f"{waits}: {why}; pool {room} has room now"
+        return _with_clauses(f"{waits}: {why}; pool {room} has room now", *_each(of_awaited_nodes(decision)))
     if decision.verdict is Verdict.WAITING and _has_unknown_nodes(nearest):
         return f"may fit pool {nearest.pool.name} once its nodes can be used: {why}"
     if decision.verdict is Verdict.WAITING:
         others = " on hosts that are started for other jobs"
         state = others if waits_for_others(nearest) else f", {state_of(nearest)}"
-        return _with_clauses(f"fits pool {nearest.pool.name}{state}: {why}", clause_of_now(decision), fix)
+        found = f"fits pool {nearest.pool.name}{state}: {why}"
+        return _with_clauses(found, clause_of_now(decision), fix, *_each(of_awaited_nodes(decision)))
     if decision.verdict is Verdict.MISCONFIGURED:
         return f"pool {nearest.pool.family} must be fixed first: {why}{fix}"
     pools = len({candidate.pool.family for candidate in decision.candidates if not candidate.pool.joins})
@@ -78,6 +79,18 @@ def _not_placed(decision: Decision) -> str:
     if pools == 1:
         return f"the only pool, {nearest.pool.name}, can{'not ' + few if few else ' never run it'}: {why}{fix}"
     return f"none of {pools} pools can {few or 'ever run it'}; nearest is {nearest.pool.name}: {why}{fix}"
+
+
+def of_awaited_nodes(decision: Decision) -> tuple[Finding, ...]:
+    """The signs of trouble and the announced maintenance of the nodes that a waiting job gets at best."""
+    if decision.verdict is not Verdict.WAITING or not decision.candidates:
+        return ()
+    return tuple(each for each in decision.candidates[0].warnings if each.reason in (*FAULTY, *PLANNED))
+
+
+def _each(findings: Iterable[Finding]) -> Iterator[str]:
+    """A clause for each finding."""
+    return (f"; {finding.message}" for finding in findings)
 
 
 MOST_REASONS: Final = 4
