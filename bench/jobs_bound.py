@@ -1,13 +1,13 @@
 """What a GPUJob costs beside a plain Job: CPU of the API server and of the operator, jobs bound a second, and requests; in one run.
 
-    make cluster-up && python -m bench.jobs_bound [JOBS] [ROUNDS] [--preflight] [--beside OTHER_CHECKOUT]
+    make cluster-up && python -m bench.jobs_bound [JOBS] [ROUNDS] [--preflight] [--beside OTHER_CHECKOUT] [--kueue]
 
 Rounds of plain Jobs (the floor: the same pods, made by hand) and of GPUJobs alternate on one cluster, so that a busy
 machine slows both. What the API server uses at rest in the same time (leases of 200 pretended nodes, watches) is not
 counted: it would be more for each job where jobs are slower. What it allocates depends least on other programs. With
 another checkout its operator and its chart take turns with those of this one. The operator runs as a process with the
 rights of the chart's ServiceAccount. Pods are bound and pretended, not run; without `--preflight` the jobs have none, as
-plain Jobs.
+plain Jobs. With `--kueue` the same plain Jobs go through Kueue's queue too, which is built on the first call (minutes).
 """
 
 from __future__ import annotations
@@ -27,9 +27,12 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bench.kueue.manager import QUEUE, Kueue
+from bench.operator_cpu import cpu_seconds
 from tests.e2e.api_server import GPUPOOLS, JOBS, NAMESPACES, PODS, ApiServer, AuditLog, Refused
 from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.cluster.state import require
@@ -53,14 +56,14 @@ SETTLED: Final = 3.0
 @dataclass(frozen=True)
 class Round:
     """What one round of jobs took: seconds until all were bound and of the whole round, CPU seconds and allocated MB of the API
-    server, CPU seconds and requests of the operator.
+    server, CPU seconds of the operator or of Kueue, requests of the operator.
     """
 
     seconds: float
     whole: float
     server_cpu: float
     server_mb: float
-    operator_cpu: float
+    controller_cpu: float
     requests: Counter[str]
 
     def without(self, at_rest: tuple[float, float]) -> Round:
@@ -116,6 +119,16 @@ class Bench:
     at_rest: list[tuple[float, float]] = field(default_factory=list)
     """CPU seconds and MB of the API server in a second before each round."""
 
+    def turn_of_kueue(self, kueue: Kueue, name: str) -> tuple[Round, Round]:
+        """A round of plain Jobs, and one of the same Jobs in Kueue's queue."""
+        floor = self._round(lambda: 0.0, f"plain-{name}", self._plain)
+        try:
+            kueue.start()
+            self._until_quiet()
+            return floor, self._round(kueue.cpu_seconds, f"queue-{name}", self._queued, kueue.queue)
+        finally:
+            kueue.stop()
+
     def turn(self, tree: Path, name: str) -> tuple[Round, Round]:
         """A round of plain Jobs and one of GPUJobs beside the operator of a checkout."""
         paths = os.pathsep.join((str(tree / "operator"), str(tree)))
@@ -128,20 +141,28 @@ class Bench:
             operator.start_without_waiting_for_the_lease()
             eventually(self._pools, 60, what="published pools")
             self._until_quiet()
-            return self._round(operator, f"plain-{name}", self._plain), self._round(operator, f"jobs-{name}", self._job)
+            cpu = operator.cpu_seconds
+            return self._round(cpu, f"plain-{name}", self._plain), self._round(cpu, f"jobs-{name}", self._job)
         finally:
             operator.stop()
 
-    def _round(self, operator: OperatorProcess, namespace: str, submit: Callable[[Team, int], None]) -> Round:
+    def _round(
+        self,
+        controller_cpu: Callable[[], float],
+        namespace: str,
+        submit: Callable[[Team, int], None],
+        prepare: Callable[[str], None] = lambda namespace: None,
+    ) -> Round:
         api = self.api
         api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         eventually(lambda: api.find(f"{NAMESPACES}/{namespace}/serviceaccounts", "default"), 30, what="the account")
+        prepare(namespace)
         team, log = Team(api, namespace), self.cluster.audit_log
         audit = AuditLog(log) if log else None
         mark = audit.now() if audit else 0
         bound = BoundPods(api, namespace)
         self.at_rest.append(self._rest())
-        operator_before, before = operator.cpu_seconds(), self._used()
+        controller_before, before = controller_cpu(), self._used()
         began = time.monotonic()
         with ThreadPoolExecutor(CLIENTS) as clients:
             list(clients.map(lambda client: self._submit(namespace, submit, client), range(CLIENTS)))
@@ -149,7 +170,7 @@ class Bench:
         seconds = time.monotonic() - began
         bound.close()
         time.sleep(SETTLED)
-        operator_cpu, used = operator.cpu_seconds() - operator_before, self._used()
+        controller, used = controller_cpu() - controller_before, self._used()
         took = time.monotonic() - began
         cpu, megabytes = (end - start for start, end in zip(before, used, strict=True))
         requests: Counter[str] = Counter()
@@ -161,7 +182,7 @@ class Bench:
         api.delete(NAMESPACES, namespace)
         eventually(lambda: not team.pods(), 180, what="an empty namespace", every=1)
         self._until_quiet()
-        return Round(seconds, took, cpu, megabytes, operator_cpu, requests)
+        return Round(seconds, took, cpu, megabytes, controller, requests)
 
     def _submit(self, namespace: str, submit: Callable[[Team, int], None], client: int) -> None:
         """Submits every CLIENTS-th job, over a connection of its own."""
@@ -180,7 +201,10 @@ class Bench:
     def _job(self, team: Team, number: int) -> None:
         team.submit(f"job-{number}", **({} if self.preflight else {"preflight": "Disabled"}))
 
-    def _plain(self, team: Team, number: int) -> None:
+    def _queued(self, team: Team, number: int) -> None:
+        self._plain(team, number, {"kueue.x-k8s.io/queue-name": QUEUE})
+
+    def _plain(self, team: Team, number: int, labels: dict[str, str] | None = None) -> None:
         container = {
             "name": "main",
             "image": "none",
@@ -188,16 +212,14 @@ class Bench:
         }
         pod = {"restartPolicy": "Never", "containers": [container], "tolerations": [{"operator": "Exists"}]}
         spec = {"backoffLimit": 0, "template": {"spec": pod}}
-        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"job-{number}"}, "spec": spec}
+        metadata = {"name": f"job-{number}", "labels": labels or {}}
+        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
         team.api.create(JOBS.format(team.namespace), body)
 
     def _server_cpu(self) -> float:
         """CPU seconds that the API server has used; 0 where its process is not ours to see."""
         process = self.cluster.process("kube-apiserver")
-        if process is None:
-            return 0.0
-        fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(process.pid) if process else 0.0
 
     def _used(self) -> tuple[float, float]:
         """CPU seconds and allocated MB of the API server so far."""
@@ -234,16 +256,23 @@ def main() -> None:
     parser.add_argument("rounds", type=int, nargs="?", default=3)
     parser.add_argument("--preflight", action="store_true")
     parser.add_argument("--beside", type=Path)
+    parser.add_argument("--kueue", action="store_true")
     options = parser.parse_args()
     trees = {"now": ROOT} | ({"before": options.beside.absolute()} if options.beside else {})
     cluster = require()
     api = ApiServer(cluster)
-    bench, taken = Bench(cluster, api, options.jobs, options.preflight), {name: [] for name in trees}
+    bench = Bench(cluster, api, options.jobs, options.preflight)
+    turns: dict[str, Callable[[str], tuple[Round, Round]]] = {
+        f"GPUJobs, {name}": partial(bench.turn, tree) for name, tree in trees.items()
+    }
+    if options.kueue:
+        turns["Jobs through Kueue"] = partial(bench.turn_of_kueue, Kueue(cluster, api))
+    taken: dict[str, list[tuple[Round, Round]]] = {name: [] for name in turns}
     load = [os.getloadavg()[0]]
     try:
         for number in range(options.rounds):
-            for name, tree in trees.items():
-                taken[name].append(bench.turn(tree, f"{name}-{number}"))
+            for place, (name, turn) in enumerate(turns.items()):
+                taken[name].append(turn(f"{place}-{number}"))
                 load.append(os.getloadavg()[0])
     finally:
         api.close()
@@ -262,17 +291,18 @@ def main() -> None:
 def tell(taken: dict[str, list[tuple[Round, Round]]], jobs: int) -> None:
     """Prints a row for each state, then what the operator asked for."""
     print(
-        "| what | API server, ms a job | above the floor | MB a job | bound a second | of the floor | operator, ms a job |"
+        "| what | API server, ms a job | above the floor | MB a job | bound a second | of the floor | controller, ms a job |"
     )
     print("|---|---|---|---|---|---|---|")
     rows = {"plain Jobs": [plain for turns in taken.values() for plain, _ in turns]}
     _row("plain Jobs", [(each, each) for each in rows["plain Jobs"]], jobs)
     for name, turns in taken.items():
-        _row(f"GPUJobs, {name}", turns, jobs)
+        _row(name, turns, jobs)
     for name, turns in taken.items():
         requests = sum((mine.requests for _, mine in turns), Counter[str]())
         told = ", ".join(f"{what} {count / jobs / len(turns):.2f}" for what, count in requests.most_common(12))
-        print(f"requests a job, {name}: {told}")
+        if told:
+            print(f"requests of the operator a job, {name}: {told}")
 
 
 def _row(name: str, turns: list[tuple[Round, Round]], jobs: int) -> None:
@@ -284,8 +314,8 @@ def _row(name: str, turns: list[tuple[Round, Round]], jobs: int) -> None:
     megabytes = median(lambda _, mine: mine.server_mb / jobs)
     bound = median(lambda _, mine: jobs / mine.seconds)
     ratio = median(lambda floor, mine: floor.seconds / mine.seconds)
-    operator = median(lambda _, mine: 1000 * mine.operator_cpu / jobs)
-    print(f"| {name} | {server:.1f} | {above:.1f} | {megabytes:.1f} | {bound:.1f} | {ratio:.2f} | {operator:.1f} |")
+    controller = median(lambda _, mine: 1000 * mine.controller_cpu / jobs)
+    print(f"| {name} | {server:.1f} | {above:.1f} | {megabytes:.1f} | {bound:.1f} | {ratio:.2f} | {controller:.1f} |")
 
 
 if __name__ == "__main__":
