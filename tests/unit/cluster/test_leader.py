@@ -226,7 +226,7 @@ async def test_the_fence_counts_from_when_the_renewal_was_sent() -> None:
     api.takes = 1.0
     part = Part(api)
     await part.step()
-    sent = 1000.0
+    sent = 1001.0  # the read before it took a second
     api.now = sent + 9.9
     assert part.it.is_leader()
     api.now = sent + 10
@@ -413,3 +413,16 @@ async def test_a_candidate_that_waits_for_another_leader_is_ready() -> None:
         await candidate.step()
         api.now += 4
     assert (candidate.it.is_leader(), candidate.it.failing()) == (False, (0.0, ""))
+
+
+async def test_where_each_answer_takes_three_seconds_there_is_a_leader_all_the_same() -> None:
+    api = Api()
+    api.takes = 3.0
+    part = Part(api)
+    delay = await part.step()
+    assert part.it.is_leader()
+    for _ in range(10):
+        api.now += delay
+        assert part.it.is_leader()
+        delay = await part.step()
+    assert (part.it.is_leader(), part.lost, delay) == (True, 0, 2.0)

@@ -180,10 +180,9 @@ class Leadership:
             self._give_up("this process may not lead")
             self._lease = None
             return self._timings.retry_every / 2
-        sent = self._clock()
         try:
-            async with asyncio.timeout(self._time_for_a_try(sent)):
-                delay = await self._step(sent)
+            async with asyncio.timeout(self._time_for_a_round(self._clock())):
+                delay = await self._step()
             self._without_namespace, self._failing_since = 0, None
         except NoNamespace as error:
             self._note_failure(error)
@@ -196,7 +195,7 @@ class Leadership:
         self._notice_loss()
         return delay
 
-    async def _step(self, sent: float) -> float:
+    async def _step(self) -> float:
         if self._lease is None or not self.is_leader():
             # A candidate evaluates only what it has just read: it may have slept since the last read.
             self._lease = await self._read()
@@ -206,8 +205,10 @@ class Leadership:
         if isinstance(step, Wait):
             self._give_up("another process holds the lease")
             return min(step.seconds, self._timings.retry_every) * (1 + 0.2 * self._chance())
+        sent = self._clock()
         await self._write(record, sent)
-        return self._timings.renew_every
+        # From the sending on: the answers of a slow server must not use up the time until the deadline.
+        return max(0.0, sent + self._timings.renew_every - self._clock())
 
     def _note_failure(self, error: Exception) -> None:
         # After any error the next step begins with a read: the write may have happened all the same.
@@ -216,10 +217,10 @@ class Leadership:
         if self._failing_since is None:
             self._failing_since = self._clock()
 
-    def _time_for_a_try(self, now: float) -> float:
-        # A leader's try ends with its leadership, so that the loss is reported when it happens.
+    def _time_for_a_round(self, now: float) -> float:
+        # A leader's round ends with its leadership, so that the loss is reported when it happens. Each request has half the deadline.
         left = self._good_until - now if self._good_until is not None else self._timings.deadline
-        return max(0.1, min(left, self._timings.deadline / 2))
+        return max(0.1, left)
 
     def _after_failure(self, error: Exception) -> float:
         if isinstance(error, Conflict | NotFound):
