@@ -226,7 +226,7 @@ def test_the_training_container_decides_whatever_a_sidecar_does() -> None:
 def test_a_child_promises_what_its_pods_will_take_until_it_ends() -> None:
     needs = Resources(4000, 8 * 1024**3, 0, 1)
     assert child(2).reservations() == tuple(
-        PodReservation("u", name, "nvidia.com/gpu", 2, needs, 1) for name in ("n0", "n1")
+        PodReservation("u", name, "nvidia.com/gpu", 2, needs, 1, job="train-1") for name in ("n0", "n1")
     )
     assert child(2, **ended("Failed")).reservations() == ()
 

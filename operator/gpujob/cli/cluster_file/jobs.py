@@ -69,7 +69,7 @@ def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
     metadata, spec = table(raw, "metadata"), table(raw, "spec")
     pod = table(table(spec, "template"), "spec")
     claims, mounted = present(table(metadata, "annotations"), Annotation.CLAIMS), mounted_claims(pod)
-    # Who waits for a mounted claim is told which job mounts it.
+    # A job that waits for a mounted claim shows which job mounts it.
     named = present(table(metadata, "annotations"), Annotation.JOB_NAME) if mounted else {}
     owner = {"kind": "GPUJob", "controller": True, "uid": record.owner_uid}
     kept = filled(
