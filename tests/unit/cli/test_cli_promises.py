@@ -190,8 +190,16 @@ def test_pods_that_wait_for_any_node_of_a_pool_are_in_a_capture_too(gpujob: Comm
     assert free(gpujob, held) == free(gpujob, tmp_path / "captured.yaml") == "4/16"
 
 
-@pytest.mark.parametrize("bound", [False, True])
-def test_a_capture_plans_with_the_claims_that_pods_mount(gpujob: Command, tmp_path: Path, bound: bool) -> None:
+DISK = {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "hunter2"}, "claimRef": {"name": "hunter2"}}
+FILES = {"nfs": {"server": "hunter2", "path": "/hunter2"}}
+SHARE = {"csi": {"driver": "efs.csi.aws.com", "volumeHandle": "hunter2"}}
+MANY = {"accessModes": ["ReadWriteOnce", "ReadWriteMany"], **DISK}
+
+
+@pytest.mark.parametrize(("bound", "source"), [(False, DISK), (True, DISK), (True, FILES), (True, SHARE), (True, MANY)])
+def test_a_capture_plans_with_the_claims_that_pods_mount(
+    gpujob: Command, tmp_path: Path, bound: bool, source: dict[str, Any]
+) -> None:
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -209,7 +217,8 @@ def test_a_capture_plans_with_the_claims_that_pods_mount(gpujob: Command, tmp_pa
         "spec": job["spec"]["template"]["spec"] | {"nodeName": "h100-0"},
         "status": {"phase": "Running"},
     }
-    held = cluster(tmp_path / "c.yaml", claim, job, gpujob_itself(), *([pod] if bound else ()))
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": source}
+    held = cluster(tmp_path / "c.yaml", claim, volume, job, gpujob_itself(), *([pod] if bound else ()))
     assert gpujob("capture", "--cluster", held, "-o", tmp_path / "captured.yaml").code == 0
     assert "hunter2" not in (tmp_path / "captured.yaml").read_text()
     mounts = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
@@ -220,6 +229,9 @@ def test_a_capture_plans_with_the_claims_that_pods_mount(gpujob: Command, tmp_pa
         for file in (held, tmp_path / "captured.yaml")
     ]
     assert told[0].out == told[1].out
+    if source is not DISK:
+        assert "PersistentVolumeClaim" not in told[0].out
+        return
     user = "is mounted on node h100-0 by pod big-0" if bound else "will be mounted on node h100-0 by job big"
     assert f"PersistentVolumeClaim data {user}, and one" in " ".join(told[0].out.split())
     assert "Held by: job team/big holds PersistentVolumeClaim data on h100-0" in told[0].out

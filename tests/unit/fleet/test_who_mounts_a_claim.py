@@ -11,7 +11,7 @@ from gpujob.fleet.assembly.mounts import MountIndex, mounts_of
 from gpujob.fleet.assembly.usage import PodReservation, reservations_of
 from gpujob.fleet.kubernetes.objects import Pod, Resources
 from gpujob.fleet.kubernetes.parse import read_pod
-from gpujob.fleet.kubernetes.persistent_volumes import Mount, read_volume_claim, with_mount
+from gpujob.fleet.kubernetes.persistent_volumes import Mount, read_tie, read_volume_claim, with_mount
 from gpujob.values.vocabulary import Label
 
 CLAIM = ("default", "c")
@@ -121,3 +121,20 @@ def test_one_more_mount_leaves_the_others() -> None:
 def test_the_access_modes_say_how_many_can_mount_it(modes: Any, one_node: bool, one_pod: bool) -> None:
     claim = read_volume_claim({"spec": {"accessModes": modes}})
     assert (claim.one_node, claim.one_pod) == (one_node, one_pod)
+
+
+@pytest.mark.parametrize(
+    ("spec", "many"),
+    [
+        ({"accessModes": ["ReadWriteOnce"], "csi": {"driver": "ebs.csi.aws.com"}}, False),
+        ({"accessModes": ["ReadWriteOnce"], "csi": {"driver": "nfs.csi.k8s.io"}}, True),
+        ({"accessModes": ["ReadWriteOnce"], "nfs": {"server": "s", "path": "/"}}, True),
+        ({"accessModes": ["ReadWriteOnce", "ReadWriteMany"], "csi": {"driver": "d"}}, True),
+        ({"accessModes": ["ReadOnlyMany"]}, True),
+        ({"accessModes": ["ReadWriteOncePod"]}, False),
+        ({"accessModes": "ReadWriteMany", "csi": {"driver": ["nfs.csi.k8s.io"]}}, False),
+        ({}, False),
+    ],
+)
+def test_a_volume_says_whether_many_nodes_can_mount_it(spec: Object, many: bool) -> None:
+    assert read_tie({"metadata": {"name": "pv"}, "spec": spec}).many_nodes is many

@@ -132,6 +132,20 @@ def test_what_ties_no_job(objects: list[Object]) -> None:
     assert nodes_of(place(*TWO, *objects, pod("full", "a", {GPU: 7}))) == ("a",)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [{"nfs": {"server": "s", "path": "/"}}, {"csi": {"driver": "efs.csi.aws.com"}}, {"accessModes": ["ReadWriteMany"]}],
+)
+def test_of_a_volume_that_nothing_attaches_a_claim_of_one_node_ties_no_job_and_one_of_a_pod_does(
+    source: Object,
+) -> None:
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv-c"}, "spec": source}
+    known = [*TWO, volume, using("p", "b", "c"), pod("full", "a", {GPU: 7})]
+    assert nodes_of(place(*known, claim())) == ("a",)
+    assert place(*known, claim(mode="ReadWriteOncePod")).verdict is Verdict.WAITING
+    assert place(*known, claim(), nodes=2).verdict is Verdict.IMPOSSIBLE
+
+
 def test_a_gang_over_nodes_stays_impossible_and_the_shape_of_one_node_goes_there() -> None:
     known = [*TWO, claim(), using("p", "b", "c")]
     assert place(*known, nodes=2).verdict is Verdict.IMPOSSIBLE

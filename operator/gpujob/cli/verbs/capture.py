@@ -35,7 +35,7 @@ from gpujob.fleet.health.signals import LABELS
 from gpujob.fleet.kubernetes.namespaces import ENFORCE, IDS, is_terminating
 from gpujob.fleet.kubernetes.objects import EXTENDED_STATUS, TERMINAL_PHASES
 from gpujob.fleet.kubernetes.parse import OF_SPLITTING, pods_per_card, provider_of
-from gpujob.fleet.kubernetes.persistent_volumes import OF_DEFAULT, ZONES, read_tie
+from gpujob.fleet.kubernetes.persistent_volumes import NEVER_ATTACHED, OF_DEFAULT, ZONES, read_tie
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
 from gpujob.values.errors import BadClusterFile, BadInput
@@ -243,9 +243,13 @@ def _volume_claim(raw: Table, selected: set[str]) -> dict[str, Any]:
 
 
 def _volume(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """A PersistentVolume as the nodes that it allows; the location of its data is private."""
-    labels = present(table(table(raw, "metadata"), "labels"), *ZONES)
-    return an_object(raw, filled(labels=labels), spec=present(table(raw, "spec"), "nodeAffinity"))
+    """A PersistentVolume as the nodes that it allows, one or several at a time; the location of its data is private."""
+    labels, spec = present(table(table(raw, "metadata"), "labels"), *ZONES), table(raw, "spec")
+    # Whether a driver attaches it decides, so its kind stays.
+    source: dict[str, Any] = {name: {} for name in NEVER_ATTACHED if name in spec}
+    driver = present(table(spec, "csi"), "driver")
+    kept = present(spec, "nodeAffinity", "accessModes") | source | ({"csi": driver} if driver else {})
+    return an_object(raw, filled(labels=labels), spec=kept)
 
 
 def _storage_class(raw: Table, selected: set[str]) -> dict[str, Any]:

@@ -34,6 +34,15 @@ _ONE_WORD: Final = SUCCESSORS | dict.fromkeys(ZONES_OF_DRIVERS, ZONES[0])
 OF_ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 """Access modes with which one node at a time can mount a volume."""
 
+NEVER_ATTACHED: Final = frozenset({"nfs", "azureFile", "glusterfs", "cephfs", "hostPath", "local"})
+"""Sources of a PersistentVolume that nothing attaches to a node, so that its access modes bind no pod to one."""
+
+DRIVERS_WITHOUT_ATTACHMENT: Final = frozenset(
+    {"nfs.csi.k8s.io", "smb.csi.k8s.io", "efs.csi.aws.com", "fsx.csi.aws.com", "file.csi.azure.com", "blob.csi.azure.com",
+     "beegfs.csi.netapp.com"}
+)  # fmt: skip
+"""CSI drivers whose CSIDriver says attachRequired: false."""
+
 OF_ONE_POD: Final = ["ReadWriteOncePod"]
 """The access modes with which one pod at a time can mount a volume; Kubernetes allows no other beside it."""
 
@@ -88,6 +97,10 @@ class Tie:
 
     terms: tuple[tuple[Expression, ...], ...] = ()
     zones: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    many_nodes: bool = False
+    """Whether several nodes can mount it at a time although a claim says ReadWriteOnce: the volume has a mode for many too, or nothing
+    attaches it to a node (k8s.io/kubernetes pkg/volume/util IsMultiAttachAllowed).
+    """
 
     def __str__(self) -> str:
         words = [str(expression) for term in self.terms for expression in term]
@@ -135,6 +148,11 @@ class Volume:
     one_pod: bool = False
     trouble: str = ""
     requires: Tie = UNTIED
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether a pod that mounts it keeps it from other nodes, or from all other pods."""
+        return self.one_pod or (self.one_node and not self.requires.many_nodes)
 
 
 class Mount(NamedTuple):
@@ -206,8 +224,8 @@ class Volumes:
         # Kubernetes gives it the default class (RetroactiveDefaultStorageClass, 1.28).
         trouble = "" if claim.takes_default and self.default_class else claim.trouble
         tie = self.ties.get(("", claim.volume), UNTIED)
-        if tie == UNTIED:
-            return Volume(name, None, "", claim.one_node, claim.one_pod, trouble)
+        if not tie.terms and not tie.zones:
+            return Volume(name, None, "", claim.one_node, claim.one_pod, trouble, tie)
         if tie not in self._allowed:
             self._allowed[tie] = frozenset(node.name for node in self.nodes.values() if tie.allows(node))
         return Volume(name, self._allowed[tie], str(tie), claim.one_node, claim.one_pod, trouble, tie)
@@ -253,7 +271,16 @@ def read_tie(raw: Mapping[str, Any]) -> Tie:
             for term in tables(required, "nodeSelectorTerms")
         ),
         tuple((key, tuple(value.split("__"))) for key, value in zones.items()),
+        _many_nodes(table(raw, "spec")),
     )
+
+
+def _many_nodes(spec: Mapping[str, Any]) -> bool:
+    """Whether several nodes can mount a PersistentVolume at a time."""
+    modes, driver = spec.get("accessModes"), table(spec, "csi").get("driver")
+    if isinstance(modes, list) and any(mode in ("ReadWriteMany", "ReadOnlyMany") for mode in modes):
+        return True
+    return not NEVER_ATTACHED.isdisjoint(spec) or (isinstance(driver, str) and driver in DRIVERS_WITHOUT_ATTACHMENT)
 
 
 NO_VOLUMES: Final = Volumes()

@@ -50,14 +50,14 @@ def _attached(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
 
 
 def attachments(claims: Iterable[str], fleet: Fleet, namespace: str) -> tuple[Attachment, ...]:
-    """Those of the claims of one node that pods of the fleet mount."""
+    """Those of the claims that pods of the fleet mount and keep from other nodes, or from other pods."""
     found = ((claim, fleet.mounts.get((namespace, claim))) for claim in claims)
-    return tuple(Attachment(claim, mounts, _one_pod(fleet, namespace, claim)) for claim, mounts in found if mounts)
-
-
-def _one_pod(fleet: Fleet, namespace: str, claim: str) -> bool:
-    volume = fleet.volumes.volume(namespace, claim)
-    return volume is not None and volume.one_pod
+    mounted_by = [(fleet.volumes.volume(namespace, claim), mounts) for claim, mounts in found if mounts]
+    return tuple(
+        Attachment(volume.claim, mounts, volume.one_pod)
+        for volume, mounts in mounted_by
+        if volume is not None and volume.is_exclusive
+    )
 
 
 def volume_of_one_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
