@@ -177,4 +177,4 @@ def warnings(equipment: Equipment, runtime: Runtime | None, override: str | None
 
 def count(found: tuple[Finding, ...]) -> int:
     """The number of a candidate's warnings that concern its image."""
-    return sum(warning.reason in IMAGE_WARNINGS for warning in found)
+    return sum([warning.reason in IMAGE_WARNINGS for warning in found])

@@ -55,12 +55,24 @@ def selector_of(demand: Demand, catalog: Catalog) -> ImageSelector:
 class ImageSelector:
     """The findings of a job, with a pool's equipment, about the images to try there."""
 
-    __slots__ = ("_accepted", "_alike", "_catalog", "_demand", "_of_job", "_of_stacks", "_own", "_reasons", "_required")
+    __slots__ = (
+        "_accepted",
+        "_alike",
+        "_catalog",
+        "_demand",
+        "_far",
+        "_of_job",
+        "_of_stacks",
+        "_own",
+        "_reasons",
+        "_required",
+    )
 
     def __init__(self, demand: Demand, catalog: Catalog) -> None:
         self._demand, self._catalog = demand, catalog
         self._required = filters.required_by(demand, catalog)
         self._of_job: dict[str, Findings] = {}
+        self._far: dict[str, float] = {}
         self._of_stacks: dict[Backend, Findings] = {}
         self._reasons: set[Reason] = set()
         self._alike: dict[Suitability, Sequence[ImageGroup]] = {}
@@ -154,10 +166,13 @@ class ImageSelector:
         facts, demand = image.facts, self._demand
         if facts is None or facts.unreadable or facts.framework != demand.framework:
             return 0.0
-        asked = ((demand.framework_version, facts.framework_version), (demand.python, facts.python or ""))
-        return sum(
-            apart(release(has), first_of(wanted)) for wanted, has in asked if wanted and not satisfies(has, wanted)
-        )
+        if facts.name not in self._far:
+            asked = ((demand.framework_version, facts.framework_version), (demand.python, facts.python or ""))
+            far = (
+                apart(release(has), first_of(wanted)) for wanted, has in asked if wanted and not satisfies(has, wanted)
+            )
+            self._far[facts.name] = sum(far)
+        return self._far[facts.name]
 
     def _of_framework(self, images: Sequence[Suited]) -> Sequence[Suited]:
         """The images that have the job's framework, or may have it (unreadable ones); all of them if none has."""
