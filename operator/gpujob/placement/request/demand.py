@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gpujob.catalog.devices.throughput import TRAINING, Work, work_of
 from gpujob.fleet.kubernetes.namespaces import IdRanges
@@ -15,6 +15,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import ModelDemand
 from gpujob.placement.request.profile_measurements import Learned
+from gpujob.values.derived import derived
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Backend, CapacityType, DeviceKind, Method, Objective, Precision, Reason, Vendor
 
@@ -228,17 +229,17 @@ class Demand:
     unprobed: str = ""
     """Why no probe runs although the job requests them, as a clause."""
 
-    @property
+    @derived
     def gang(self) -> Gang:
         """The gang under evaluation: the only one, or the first of several."""
         return self.gangs[0]
 
-    @property
+    @derived
     def nodes(self) -> int:
         """Nodes of the gang under evaluation."""
         return self.gang.nodes
 
-    @property
+    @derived
     def gpus_per_node(self) -> int:
         """GPUs of each of its pods."""
         return self.gang.gpus_per_node
@@ -317,6 +318,8 @@ class Demand:
         other = object.__new__(Demand)
         other.__dict__.update(self.__dict__)
         other.__dict__.update(changes)
+        for name in _OF_GANG if "gangs" in changes else ():
+            other.__dict__.pop(name, None)
         return other
 
     def with_model(self, model: ModelDemand) -> Demand:
@@ -326,3 +329,7 @@ class Demand:
     def changed(self, before: Gang, after: Gang) -> Demand:
         """The same demand with one of its gangs changed."""
         return self.but(gangs=tuple(after if gang == before else gang for gang in self.gangs))
+
+
+_OF_GANG: Final = ("gang", "nodes", "gpus_per_node")
+"""Values derived from the gangs: an explanation reads them 20 times for each pool."""
