@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
+from typing import NamedTuple
 
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.kubernetes.runtime_classes import lacks
@@ -25,21 +26,17 @@ from gpujob.values.finding import Finding, counted
 from gpujob.values.vocabulary import Reason
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFit:
+class NodeFit(NamedTuple):
     """Where a job fits: the chosen nodes and the resources of each pod, or why it never fits, or why it does not fit now."""
 
     nodes: tuple[PoolNode, ...] = ()
-    needs: Resources = field(default_factory=Resources)
+    needs: Resources = Resources()
     never: tuple[Finding, ...] = ()
     busy: tuple[Finding, ...] = ()
     awaited: tuple[PoolNode, ...] = ()
     """The nodes that a waiting job gets at best, in a pool of which some have a sign of trouble or announced maintenance."""
-
-    @property
-    def coming(self) -> bool:
-        """Whether an autoscaler must add nodes first; then the pods go to any nodes of the pool."""
-        return any(node.coming for node in self.nodes)
+    coming: bool = False
+    """Whether an autoscaler must add nodes first; then the pods go to any nodes of the pool."""
 
 
 def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
@@ -87,10 +84,9 @@ def room_now(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit | No
 def _room_on(chosen: Sequence[tuple[PoolNode, Resources]]) -> NodeFit:
     if len(chosen) == 1:
         (node, needs), *_ = chosen
-        return NodeFit((node,), needs)
-    return NodeFit(
-        tuple(sorted([node for node, _ in chosen], key=attrgetter("name"))), smallest([needs for _, needs in chosen])
-    )
+        return NodeFit((node,), needs, coming=node.coming)
+    nodes = tuple(sorted([node for node, _ in chosen], key=attrgetter("name")))
+    return NodeFit(nodes, smallest([needs for _, needs in chosen]), coming=any(node.coming for node in nodes))
 
 
 def may_have_room(gang: Gang, pool: Pool) -> bool:
