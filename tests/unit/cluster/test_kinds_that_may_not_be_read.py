@@ -14,7 +14,7 @@ from gpujob.cluster.app.http_server import Endpoints, hindrances, unknowns
 from gpujob.cluster.cache.object_cache import Kind, ObjectCache
 from gpujob.cluster.cache.reflector import REFUSED_TRIES, Reflector, Timings, WatchHealth
 from gpujob.cluster.cache.watched_kinds import mirrored
-from gpujob.cluster.client.api_errors import ApiError, Forbidden, Unauthorized
+from gpujob.cluster.client.api_errors import ApiError, Forbidden, NotFound, Unauthorized
 from gpujob.cluster.client.outage_gate import OutageGate
 from gpujob.cluster.client.paths import Resource
 from gpujob.cluster.index.cluster_index import ClusterIndex
@@ -99,11 +99,15 @@ async def test_a_kind_that_was_read_stays_known_while_a_server_starts() -> None:
     assert max(slept[:-1]) <= Timings().backoff_most
 
 
-async def test_an_optional_kind_whose_list_alone_fails_is_unknown_after_a_while() -> None:
-    """As by an object in the store that the API server cannot decode."""
+@pytest.mark.parametrize(
+    "broken",
+    [ApiError(500, "InternalError", "unable to decode"), NotFound(404, "NotFound", "no such resource")],
+    ids=lambda error: str(error.status),
+)
+async def test_an_optional_kind_whose_list_alone_fails_is_unknown_after_a_while(broken: ApiError) -> None:
+    """As by an object in the store that the API server cannot decode, or a server that does not have the kind."""
     it, cache, _ = follower(QUOTAS)
     clock = it.health.clock = Clock()
-    broken = ApiError(500, "InternalError", "unable to decode")
 
     async def fails_for(seconds: float) -> None:
         for _ in range(4):
@@ -116,7 +120,7 @@ async def test_an_optional_kind_whose_list_alone_fails_is_unknown_after_a_while(
     await fails_for(20.0)
     assert cache.unread == {}
     await fails_for(20.0)
-    assert cache.unread == {"resourcequotas": "500 InternalError: unable to decode"}
+    assert cache.unread == {"resourcequotas": str(broken)}
 
 
 async def test_an_outage_makes_no_kind_unknown_that_was_read() -> None:

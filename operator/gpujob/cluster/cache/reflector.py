@@ -280,8 +280,9 @@ class Reflector:
     def is_unreadable(self, error: ApiError) -> bool:
         """Whether an optional kind's errors are its own and more than those of a server that is starting."""
         refused, read = isinstance(error, Forbidden), self.health.relists[self.kind.scope] > 0
-        # An object in the store that cannot be decoded fails each list of its kind; in an outage all kinds fail.
-        fails_alone = error.status >= 500 and not read and self.health.relists.total() > 0
+        # An object in the store that cannot be decoded fails each list of its kind; a server without the kind answers 404. In an
+        # outage all kinds fail.
+        fails_alone = (error.status >= 500 or error.status == 404) and not read and self.health.relists.total() > 0
         if not (refused or fails_alone):
             return False
         now = self.health.clock()
