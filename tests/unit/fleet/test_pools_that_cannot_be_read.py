@@ -14,6 +14,7 @@ from gpujob.fleet.gpupools.selection import AdminPool
 from gpujob.fleet.kubernetes.parse import read_node
 from gpujob.fleet.sources.cluster_file import read_cluster
 from gpujob.fleet.sources.incremental import FleetIndex
+from gpujob.placement.report.summary import summary
 from gpujob.values.vocabulary import Reason, Verdict
 
 X = {"pool": "x"}
@@ -47,6 +48,27 @@ def test_the_nodes_of_a_pool_that_cannot_be_read_are_held(spec: dict[str, Any]) 
     assert not both.choice.candidate.warnings or all(
         d.reason is not Reason.INVALID_SPEC for d in both.choice.candidate.warnings
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "of_node", "job"),
+    [
+        ({"tolerations": [{"key": "team", "value": "a"}]}, {"taints": ["team=a:NoSchedule"]}, {}),
+        ({"price": {"perGPUHour": "abc"}}, {"price": "1"}, {"placement": {"maxPricePerHour": "0.50"}}),
+        ({"provision": {"maxNodes": "x"}}, {}, {"nodes": 2}),
+        ({"memoryPerGPU": "lots"}, {}, {"gpuMemory": "100G"}),
+        ({"capacityType": "spot?"}, {}, {"placement": {"capacityTypes": ["Spot"]}}),
+    ],
+)
+def test_a_reason_that_the_unread_fields_may_end_is_no_impossibility(
+    spec: dict[str, Any], of_node: dict[str, Any], job: dict[str, Any]
+) -> None:
+    found = decision(node("a", H100, labels=X, **of_node), gpupool("mine", X, **spec), **job)
+    assert found.verdict is Verdict.MISCONFIGURED
+    assert "GPUPool mine cannot be read" in summary(found)
+    amd = {**job, "placement": {**job.get("placement", {}), "vendors": ["AMD"]}}
+    elsewhere = decision(node("a", H100, labels=X, **of_node), gpupool("mine", X, **spec), **amd)
+    assert elsewhere.verdict is Verdict.IMPOSSIBLE, "no field of a GPUPool makes its GPUs another vendor's"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from gpujob.placement.capacity.node_fit import (
     uniform_size,
 )
 from gpujob.placement.filters import pool_filters
-from gpujob.placement.filters.fixable import fix_could_help
+from gpujob.placement.filters.fixable import can_be_fixed, fix_could_help
 from gpujob.placement.filters.job_validation import unknown_exclusions
 from gpujob.placement.filters.memory import heads_not_divided, memory_tight, risk, sharding_assumed
 from gpujob.placement.filters.quota import Allowance
@@ -148,7 +148,7 @@ class _PoolEvaluation:
         self._price = price
         over, forever = _over_quota(asked, pool, room, size)
         self._before, self._beyond, self._busy = of_pool, (*room.never, *forever), (*room.busy, *over)
-        self._fixable = all(finding.reason in FIXABLE_REASONS for finding in (*self._before, *self._beyond))
+        self._fixable = can_be_fixed(pool, (*self._before, *self._beyond))
         self._warnings = tuple(_warnings_before(demand, pool))
         nodes = room.nodes or room.awaited
         self._suspected = any(node.suspected is not None for node in nodes)
@@ -182,8 +182,8 @@ class _PoolEvaluation:
         """Infeasible outweighs fixable, and fixable outweighs unavailable."""
         if not (alike.rejections[0] or self._before or self._beyond):
             return Outcome.BUSY if self._busy else Outcome.FITS
-        mendable = self._fixable and alike.mendable
-        helps = mendable and fix_could_help(self._asked.demand, self._pool, self._asked.catalog)
+        mendable = alike.mendable or can_be_fixed(self._pool, alike.rejections[0])
+        helps = self._fixable and mendable and fix_could_help(self._asked.demand, self._pool, self._asked.catalog)
         return Outcome.MISCONFIGURED if helps else Outcome.REJECTED
 
 

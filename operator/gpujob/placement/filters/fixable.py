@@ -1,12 +1,21 @@
-"""Whether a fix of a pool can make a job run there."""
+"""Whether the reasons against a pool can be fixed, and whether a fix of the pool can make a job run there."""
 
 from __future__ import annotations
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.filters.memory import needed
+from gpujob.placement.images.compatibility import Findings
 from gpujob.placement.request.demand import Demand
+from gpujob.values.reasons import FIXABLE_REASONS, SAID_BY_GPUPOOL
 from gpujob.values.vocabulary import DeviceKind, Reason
+
+
+def can_be_fixed(pool: Pool, findings: Findings) -> bool:
+    """Whether a user or admin can fix all of them; fields of a GPUPool that cannot be read may say otherwise than its nodes."""
+    unread = pool.problem is not None and pool.problem.reason is Reason.INVALID_SPEC
+    fixable = FIXABLE_REASONS | SAID_BY_GPUPOOL if unread else FIXABLE_REASONS
+    return all(finding.reason in fixable for finding in findings)
 
 
 def fix_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:

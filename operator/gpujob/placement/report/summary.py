@@ -99,12 +99,13 @@ MOST_REASONS: Final = 4
 
 def in_words(candidate: Candidate, reasons: Sequence[Finding], *, every: bool = False) -> str:
     """The first of a candidate's reasons. Of an unavailable one also what else it waits for, of a rejected one what else the same
-    rule rejects; what an admin can fix is no reason that it never runs. With `every` all reasons: no change of the job helps, so
-    one that a change would answer hides none that lies in the cluster.
+    rule rejects; what an admin can fix is no reason that it never runs, and comes first where it is to be fixed. With `every` all
+    reasons: no change of the job helps, so one that a change would answer hides none that lies in the cluster.
     """
     said: list[str] = []
-    if candidate.outcome is Outcome.REJECTED:
-        reasons = sorted(reasons, key=lambda finding: finding.reason in FIXABLE_REASONS)
+    if candidate.outcome in (Outcome.REJECTED, Outcome.MISCONFIGURED):
+        first = candidate.outcome is Outcome.MISCONFIGURED
+        reasons = sorted(reasons, key=lambda finding: (finding.reason in FIXABLE_REASONS) is not first)
     for finding in reasons:
         alike = every or candidate.outcome is Outcome.BUSY or finding.reason is reasons[0].reason
         if alike and not any(finding.message in earlier for earlier in said):
