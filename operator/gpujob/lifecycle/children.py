@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
 
 from gpujob.lifecycle.attempts import has_failed, last_attempt, next_attempt
+from gpujob.status.attempts.waits import read_time
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.values.names import attempt_in, child_name
 
@@ -48,8 +51,11 @@ def pods_of(child: ChildRecord, pods: Iterable[PodState]) -> list[PodState]:
 
 
 def live_pods(job: JobRecord, pods: Iterable[PodState]) -> list[PodState]:
-    """The pods of all attempts that may still run; a pod counts by the name of its Job, because labels are untrusted."""
-    return [pod for pod in pods if pod.phase not in TERMINAL and _is_child_name(job, pod.child_name)]
+    """The pods of all attempts that may still run; a pod counts by the name of its Job, because labels are untrusted. One that was
+    asked to end before it had a node gets none any more.
+    """
+    mine = (pod for pod in pods if pod.phase not in TERMINAL and _is_child_name(job, pod.child_name))
+    return [pod for pod in mine if pod.node or not pod.leaving]
 
 
 def _is_child_name(job: JobRecord, name: object) -> bool:
@@ -58,12 +64,35 @@ def _is_child_name(job: JobRecord, name: object) -> bool:
     return attempt is not None and name == child_name(job.name, job.uid, attempt)
 
 
-def said_of(pods: Sequence[PodState], following: int) -> str:
-    """Why the next attempt (`following`) waits for these pods of earlier ones."""
-    first = pods[0]
+def said_of(
+    pods: Sequence[PodState],
+    following: int,
+    now: datetime | None = None,
+    ready: Mapping[str, bool] = MappingProxyType({}),
+) -> str:
+    """Why the next attempt (`following`) waits for these pods of earlier ones, and what ends the wait: at a time of the API server
+    (None: unknown) and with nodes that are ready or not, by name (unknown ones are absent).
+    """
+    overdue = [pod for pod in pods if seconds_of_grace(pod, now) == 0 and ready.get(pod.node)]
+    first = (overdue or pods)[0]
     others = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
     where = f" on node {first.node}" if first.node else ""
-    return (
-        f"attempt {following} waits until pod {first.name} of attempt {attempt_in(first.child_name)}{where}{others} has ended; "
-        f"where its node is dead, `kubectl delete pod {first.name} --force` or the deletion of the node ends the wait"
-    )
+    waits = f"attempt {following} waits until pod {first.name} of attempt {attempt_in(first.child_name)}{where}{others} has ended"
+    by_force = f"`kubectl delete pod {first.name} --force`"
+    if overdue:
+        return (
+            f"{waits}; it was to end by {first.gone_at} and its node is Ready, so a process of it may hang in a driver or on a network "
+            f"disk: `kubectl describe pod {first.name}` shows its last events, a restart of the node ends it. {by_force} ends only "
+            f"this wait: use it where nothing of the pod runs"
+        )
+    if (seconds_of_grace(first, now) or 0) > 0:
+        return f"{waits}; it has until {first.gone_at} to save and end"
+    if not first.leaving and ready.get(first.node):
+        return f"{waits}; nothing has asked it to end: `kubectl delete pod {first.name}` does"
+    return f"{waits}; where its node is dead, {by_force} or the deletion of the node ends the wait"
+
+
+def seconds_of_grace(pod: PodState, now: datetime | None) -> float | None:
+    """The seconds that a pod which was asked to end has left by the API server's time; None if that is not known."""
+    end = read_time(pod.gone_at) if pod.leaving and now is not None else None
+    return max(0.0, (end - now).total_seconds()) if end is not None and now is not None else None

@@ -311,7 +311,7 @@ class Reason(StrEnum):
         "the owner of the finalizer removes it")
     EARLIER_ATTEMPT_ENDING = ("EarlierAttemptEnding",
         "a pod of an earlier attempt still runs, and two attempts must not write one checkpoint",
-        "none; where its node is dead, delete the node or the pod")
+        "none; where its node is dead, delete the node or the pod; where it hangs on a node that is Ready, restart the node")
     REPORTER_READ = ("ReporterRead", "the operator reads what the job's program reports", "none")
     NO_REPORTER = ("NoReporter", "nothing listens on the reporter's port", "none, or gpujob_report.step() in a program without torch")
     TELEMETRY_BLOCKED = ("TelemetryBlocked", "the pod cannot be reached from the operator",

@@ -83,7 +83,59 @@ def test_what_is_not_waited_for(changes: dict[str, Any], ready: dict[str, bool])
 
 
 def test_a_pod_that_no_node_has_yet_is_waited_for() -> None:
-    assert Watch().look(0.0, pod(node="", phase="Pending", running=False)).action == Nothing()
+    assert Watch().look(0.0, pod(node="", phase="Pending", running=False, leaving=False)).action == Nothing()
+
+
+def test_a_pod_that_was_asked_to_end_before_it_had_a_node_never_runs() -> None:
+    """The API server binds no pod with a deletionTimestamp, however long a finalizer holds the object."""
+    assert Watch().look(0.0, pod(node="", phase="Pending", running=False)).action == Schedule()
+
+
+END = "2026-01-01T12:00:30Z"
+NAME = f"{child_name('j', 'u', 1)}-0"
+WAITS = f"attempt 2 waits until pod {NAME} of attempt 1 on node n has ended; "
+
+
+def told(watch: Watch, second: float, *pods: PodState, ready: bool = True) -> tuple[str, float | None]:
+    """What the status says of the wait at a second, and when it is looked at again."""
+    watch.look(0.0, *pods, ready={"n": ready})
+    found = watch.look(second, *pods, ready={"n": ready})
+    assert isinstance(found.action, WriteStatus)
+    (placed,) = (c for c in found.action.status["conditions"] if c["type"] == "Placed")
+    return placed["message"], found.requeue_after
+
+
+def test_a_pod_has_its_grace_and_is_looked_at_when_it_is_over() -> None:
+    assert told(Watch(), 10.0, pod(gone_at=END)) == (f"{WAITS}it has until {END} to save and end", 20.0)
+
+
+@pytest.mark.parametrize("second", [30.0, 3600.0])
+def test_a_pod_that_hangs_on_a_ready_node_is_told_with_what_ends_it(second: float) -> None:
+    said, again = told(Watch(), second, pod(gone_at=END))
+    assert said == (
+        f"{WAITS}it was to end by {END} and its node is Ready, so a process of it may hang in a driver or on a network disk: `kubectl "
+        f"describe pod {NAME}` shows its last events, a restart of the node ends it. `kubectl delete pod {NAME} --force` ends only "
+        "this wait: use it where nothing of the pod runs"
+    )
+    assert again is None
+
+
+def test_of_several_pods_the_one_that_hangs_is_named() -> None:
+    first, second = pod(gone_at="2026-01-01T12:30:00Z"), pod(1, gone_at=END)
+    said, again = told(Watch(), 60.0, first, second)
+    assert said.startswith(
+        f"attempt 2 waits until pod {second.name} of attempt 1 on node n and 1 more has ended; it was to end by"
+    )
+    assert again == 1740.0
+
+
+def test_a_pod_on_a_node_that_is_not_ready_and_one_that_was_not_asked_to_end() -> None:
+    dead = f"where its node is dead, `kubectl delete pod {NAME} --force` or the deletion of the node ends the wait"
+    assert told(Watch(), 60.0, pod(gone_at=END), ready=False)[0] == WAITS + dead
+    asked = f"nothing has asked it to end: `kubectl delete pod {NAME}` does"
+    assert told(Watch(), 60.0, pod(leaving=False))[0] == WAITS + asked
+    # A time that cannot be read is none.
+    assert told(Watch(), 60.0, pod(gone_at="soon"))[0] == WAITS + dead
 
 
 def test_a_node_that_is_not_ready_is_waited_for_so_long_by_the_own_clock() -> None:
