@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders import ANY_IMAGES, H100, H200, L4, L40S, MI210, MI250X, MI300X, T4, Object, decision, fleet, node
 
@@ -52,6 +54,17 @@ def test_a_compute_capability_means_the_devices_that_have_it(word: str, near: tu
     devices = (H100, H200, L4, L40S, T4, MI300X)
     known = fleet(*(node(f"n{place}", gpu) for place, gpu in enumerate(devices)), catalog=ANY_IMAGES)
     assert known.nearest_accelerators(word, ANY_IMAGES) == near
+
+
+def test_what_is_near_a_name_is_that_of_the_catalog_that_is_asked() -> None:
+    known = fleet(node("n", MI300X), catalog=CATALOG)
+    without = replace(CATALOG, accelerators=tuple(row for row in CATALOG.accelerators if not row.id.startswith("MI2")))
+    assert [known.nearest_accelerators("MI25", each) for each in (CATALOG, without, CATALOG)] == [
+        CATALOG.nearest_accelerators("MI25"),
+        without.nearest_accelerators("MI25"),
+        CATALOG.nearest_accelerators("MI25"),
+    ]
+    assert CATALOG.nearest_accelerators("MI25") != without.nearest_accelerators("MI25")
 
 
 H20 = Nvidia("NVIDIA-H20", 97871, "hopper", (9, 0), mig=True)

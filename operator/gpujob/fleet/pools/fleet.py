@@ -88,8 +88,8 @@ class Fleet:
         return {}
 
     @cached_property
-    def _near_accelerators(self) -> dict[str, tuple[str, ...]]:
-        """What `nearest_accelerators` found, likewise."""
+    def _near_accelerators(self) -> dict[str, tuple[Catalog, tuple[str, ...]]]:
+        """What `nearest_accelerators` found in which catalog, likewise."""
         return {}
 
     @cached_property
@@ -117,9 +117,10 @@ class Fleet:
         """The accelerators that an unknown name may mean: those of the fleet whose vendor, architecture or series it is, those of the
         catalog, else unknown ones of the fleet that it begins.
         """
-        if word not in self._near_accelerators:
-            self._near_accelerators[word] = self._nearest_accelerators(word, catalog)
-        return self._near_accelerators[word]
+        known = self._near_accelerators.get(word)
+        if known is None or known[0] is not catalog:
+            known = self._near_accelerators[word] = (catalog, self._nearest_accelerators(word, catalog))
+        return known[1]
 
     def _nearest_accelerators(self, word: str, catalog: Catalog) -> tuple[str, ...]:
         devices = [pool.accelerator for pool in self.pools if pool.accelerator is not None]
