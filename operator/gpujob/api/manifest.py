@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gpujob.api.suggestions import hint, meant
+from gpujob.api.table_examples import table_example
 from gpujob.api.validation.rule import Rule, broken
 from gpujob.values.errors import BadManifest
 from gpujob.values.names import NO_NAMESPACE, is_namespace
@@ -243,9 +244,27 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
             return f"must say allow or deny; write {problem['loc'][-1]}: {{allow: [{one_line(names)}]}}, got {_given(given)}"
         case "greater_than_equal" | "less_than_equal":
             return f"{str(problem['msg']).replace('Input should be', 'must be')}, got {_given(given)}"
+        case "dict_type" | "model_type" if example := table_example(kind.__name__, problem["loc"], given):
+            return f"{_SENTENCES[problem['type']]}, for example {example}, got {_given(given)}"
+        case "int_type" | "int_parsing" | "int_from_float" if str(problem["loc"][-1]).lower().count("seconds"):
+            return f"must be a whole number of seconds, for example {_seconds(given)}, got {_given(given)}"
         case known if known in _SENTENCES:
             return f"{_SENTENCES[known]}, got {_given(given)}"
     return str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+
+
+_SPAN: Final = re.compile("([0-9]{1,6}(?:[.][0-9]{1,3})?)\\s*([smhd])[a-z]*", re.IGNORECASE)
+"""A span of time as people write it: 2h, 90 min, 1.5d."""
+
+
+def _seconds(given: Any) -> int:
+    """The seconds of a span of time, 7200 for 2h; of anything else those of an hour."""
+    found = _SPAN.fullmatch(given.strip()) if isinstance(given, str) else None
+    if found is None:
+        return (
+            int(given) if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < 10 else 3600
+        )
+    return round(float(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2].lower()])
 
 
 def _is_variable(path: Sequence[Any]) -> bool:

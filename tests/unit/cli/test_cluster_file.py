@@ -84,7 +84,11 @@ def test_a_malformed_object_is_told_and_stops_nothing(document: str) -> None:
 BROKEN = {
     "": "has no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file",
     "hello": "has no Kubernetes objects; `kubectl gpujob capture -o FILE` writes such a file",
-    "a:\n\tb: 1": "is no YAML or JSON: line 2, column 1: found character that cannot start any token",
+    "a:\n\tb: 1": "is no YAML or JSON: line 2, column 1: found character that cannot start any token; it is a tab, indent with spaces",
+    "a: @b": "is no YAML or JSON: line 1, column 4: found character that cannot start any token; put the text that begins with it in "
+    "quotes",
+    f"a: -{'7' * 6000}": "is no YAML or JSON: line 1, column 4: 77777777777777777777… is a number of 6000 digits; no field takes "
+    "more than 19, put a text in quotes",
     '{"kind": "Node"': "is no YAML or JSON: line 2, column 1: did not find expected ',' or '}'",
     "a: \x00": "is no YAML or JSON: unacceptable character #x0000: control characters are not allowed",
     "a: 0x_": "is no YAML or JSON that can be read: invalid literal for int() with base 16: ''",

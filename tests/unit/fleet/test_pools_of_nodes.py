@@ -269,7 +269,7 @@ def test_an_admin_names_a_model_as_a_job_does(word: str) -> None:
             [node("n", H100, labels=X)],
             {"accelerator": "A800"},
             Reason.ACCELERATOR_UNKNOWN,
-            "spec.accelerator A800 is in no catalog row",
+            "spec.accelerator A800 is in no catalog row; `kubectl gpujob catalog accelerators` lists all",
         ),
         (
             [node("n", H100, labels=X)],

@@ -419,7 +419,10 @@ def test_a_few_unknown_pools_are_named_and_the_known_ones_are_said_once() -> Non
 
 def test_a_few_unknown_accelerators_are_named() -> None:
     problems = decided(H, placement={"accelerators": {"deny": [f"xyzzy-{number}" for number in range(5)]}}).problems
-    assert [finding.message for finding in problems][2:] == [
+    assert [finding.message for finding in problems] == [
+        "placement.accelerators: xyzzy-0 is no known accelerator; the cluster has H100-SXM; `kubectl gpujob catalog accelerators` "
+        "lists all",
+        "placement.accelerators: xyzzy-1 is no known accelerator",
         "placement.accelerators: xyzzy-2 is no known accelerator", "placement.accelerators: 2 more names are unknown",
     ]  # fmt: skip
 

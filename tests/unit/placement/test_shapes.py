@@ -144,6 +144,9 @@ def fixes_of(word: str, *names: str) -> tuple[list[Any], str | None, str]:
     return found[0], found[1], sentences[1].removeprefix(f"shapes[0].accelerator: {word} is no known accelerator")
 
 
+NEAR_NONE = "; the cluster has A100-80GB, H100-SXM, MI210, MI300X, MI325X and T4; `kubectl gpujob catalog accelerators` lists all"
+
+
 @pytest.mark.parametrize(
     ("word", "allow", "shape", "sentence"),
     [
@@ -157,14 +160,14 @@ def fixes_of(word: str, *names: str) -> tuple[list[Any], str | None, str]:
         ("amd", ["MI210", "MI300X", "MI325X"], "MI210", "; the nearest are MI210, MI300X and MI325X"),
         ("NVIDIA", ["A100-80GB", "H100-SXM", "T4"], "T4", "; the nearest are A100-80GB, H100-SXM and T4"),
         # Near no model: the word may be left out, a device for another one is no fix.
-        ("H800", None, None, ""),
-        ("Zzz", None, None, ""),
+        ("H800", None, None, NEAR_NONE),
+        ("Zzz", None, None, NEAR_NONE),
         # No device of its vendor is known by that name, and one of the other vendor is not what was meant.
-        ("MI999", "none", "none", ""),
-        ("gfx1100", "none", "none", ""),
-        ("Radeon VII", "none", "none", ""),
-        ("blackwell", "none", "none", ""),
-        ("GeForce 9", "none", "none", ""),
+        ("MI999", "none", "none", NEAR_NONE),
+        ("gfx1100", "none", "none", NEAR_NONE),
+        ("Radeon VII", "none", "none", NEAR_NONE),
+        ("blackwell", "none", "none", NEAR_NONE),
+        ("GeForce 9", "none", "none", NEAR_NONE),
     ],
 )
 def test_a_word_for_no_model_gets_devices_of_its_kind_or_none(word: str, allow: Any, shape: Any, sentence: str) -> None:

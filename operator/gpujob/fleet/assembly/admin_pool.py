@@ -147,7 +147,8 @@ def _no_one_model(word: str, catalog: Catalog) -> Finding:
         sentence = "spec.accelerator {} means {}; name one of them"
         return Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, listed(several)))
     sentence = "spec.accelerator {} is in no catalog row{}"
-    return Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, nearest(*catalog.nearest_accelerators(word))))
+    near = nearest(*catalog.nearest_accelerators(word)) or "; `kubectl gpujob catalog accelerators` lists all"
+    return Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, near))
 
 
 def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:

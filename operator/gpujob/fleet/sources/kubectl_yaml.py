@@ -56,11 +56,20 @@ def _documents(text: str, repeated: list[str], loader: Any) -> list[Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise BadClusterFile(f"is no YAML or JSON: {where}{error.problem or error.context}") from error
+        remedy = _instead_of(text, mark) if "cannot start any token" in str(error.problem) else ""
+        raise BadClusterFile(f"is no YAML or JSON: {where}{error.problem or error.context}{remedy}") from error
     except yaml.YAMLError as error:
         raise BadClusterFile(f"is no YAML or JSON: {str(error).splitlines()[0]}") from error
     except (ValueError, RecursionError) as error:
         raise BadClusterFile(f"is no YAML or JSON that can be read: {str(error)[:120]}") from error
+
+
+def _instead_of(text: str, mark: Any) -> str:
+    """What to write instead of a character with which no value begins in YAML."""
+    line = text.splitlines()[mark.line : mark.line + 1] if mark else []
+    if line and line[0][mark.column : mark.column + 1] == "\t":
+        return "; it is a tab, indent with spaces"
+    return "; put the text that begins with it in quotes"
 
 
 # --- JSON
@@ -215,6 +224,8 @@ _WHOLE: Final = r"[-+]?(0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO]?[0-7_]*|[1-9][0-9_]
 _FRACTION: Final = (
     r"[-+]?([.][0-9]+|[0-9][0-9_]*([.][0-9_]*)?)([eE][-+]?[0-9_]+)?|[-+]?[.](inf|Inf|INF)|[.](nan|NaN|NAN)"
 )
+MOST_DIGITS: Final = 4000
+"""The longest whole number that is read; Python refuses those of more than 4300 digits."""
 _BASES: Final = {"0x": 16, "0b": 2, "0o": 8}
 
 
@@ -255,6 +266,11 @@ def _truth(loader: Any, node: yaml.ScalarNode) -> bool:
 def _whole(loader: Any, node: yaml.ScalarNode) -> int:
     text = loader.construct_scalar(node).replace("_", "").lower()
     sign, digits = (-1 if text.startswith("-") else 1), text.lstrip("+-")
+    if len(digits) > MOST_DIGITS:
+        sentence = (
+            f"{digits[:20]}… is a number of {len(digits)} digits; no field takes more than 19, put a text in quotes"
+        )
+        raise yaml.constructor.ConstructorError(None, None, sentence, node.start_mark)
     base = _BASES.get(digits[:2])
     if base:
         return sign * int(digits[2:], base)

@@ -128,15 +128,17 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
     yield from _unknown_framework(demand, catalog)
     words = (*demand.accelerators_allowed, *demand.accelerators_denied)
     unknown = [word for word in words if not _is_accelerator(word, fleet, catalog)]
-    for word in unknown[:MOST_UNKNOWN]:
-        near = nearest(*fleet.nearest_accelerators(word, catalog))
-        yield Finding(Reason.ACCELERATOR_UNKNOWN, "placement.accelerators: {} is no known accelerator{}", (word, near))
+    near = {word: nearest(*fleet.nearest_accelerators(word, catalog)) for word in unknown[:MOST_UNKNOWN]}
+    first = next((word for word in near if not near[word]), None)
+    for word in near:
+        end = _known_accelerators(fleet) if word == first else near[word]
+        yield Finding(Reason.ACCELERATOR_UNKNOWN, "placement.accelerators: {} is no known accelerator{}", (word, end))
     yield from _more(unknown, Reason.ACCELERATOR_UNKNOWN, "placement.accelerators")
     for gang in dict.fromkeys(demand.gangs):
         if gang.accelerator and not _is_accelerator(gang.accelerator, fleet, catalog):
-            near = nearest(*fleet.nearest_accelerators(gang.accelerator, catalog))
+            end = nearest(*fleet.nearest_accelerators(gang.accelerator, catalog)) or _known_accelerators(fleet)
             sentence = "shapes[{}].accelerator: {} is no known accelerator{}"
-            yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, near))
+            yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, end))
     yield from _unknown_pools(demand, fleet)
     yield from unknown_model(demand, catalog)
     yield from impossible_shape(demand, catalog)
@@ -240,6 +242,13 @@ def _unknown_pools(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
 def _is_accelerator(word: str, fleet: Fleet, catalog: Catalog) -> bool:
     """Whether the catalog or a pool has an accelerator of this name."""
     return bool(catalog.named(word)) or any(pool.accelerator_id == word for pool in fleet.pools)
+
+
+def _known_accelerators(fleet: Fleet) -> str:
+    """The end of a sentence about an accelerator that is near none: those of the cluster, and where all are listed."""
+    there = sorted({pool.accelerator.id for pool in fleet.pools if pool.accelerator is not None})
+    known = f"; the cluster has {listed(there)}" if there else ""
+    return f"{known}; `kubectl gpujob catalog accelerators` lists all"
 
 
 def _unknown_framework(demand: Demand, catalog: Catalog) -> Iterator[Finding]:

@@ -1,0 +1,137 @@
+"""What to write where a table of keys and values is due and something else stands: an example for each field that is a table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+
+class _Example(NamedTuple):
+    """The members of a table, with `{}` for a value, and the value where the given one does not fit there."""
+
+    members: str
+    default: str = ""
+    takes: type = str
+    """What of the given values fits: a text or a whole number."""
+
+
+_KEY = _Example("name: {}, key: token", "tokens")
+_LABELS = _Example("team: vision")
+_FILE = _Example("name: {}", "files")
+_OWN_IMAGE = _Example("image: {}", "registry.example.com/team/train:1")
+_IMAGE = _Example("reference: {}", "registry.example.com/team/data:1")
+_REFERENCE = _Example("name: {}", "settings")
+
+EXAMPLES: Final[dict[str, _Example]] = {
+    "metadata": _Example("name: {}", "train"),
+    "labels": _LABELS,
+    "annotations": _Example("example.com/owner: vision"),
+    "matchLabels": _Example("rack: lab"),
+    "GPUJob.spec": _Example("command: [python3, train.py]"),
+    "GPUPool.spec": _Example("nodeSelector: {matchLabels: {rack: lab}}"),
+    "GPURuntime.spec": _Example(
+        'image: registry.example.com/team/train:1, backend: CUDA, backendVersion: "13.0", '
+        'framework: {name: pytorch, version: "2.14.1"}, architectures: ["9.0"]'
+    ),
+    "env[]": _Example("name: {}, value: info", "NCCL_DEBUG"),
+    "valueFrom": _Example("secretKeyRef: {name: tokens, key: token}"),
+    "configMapKeyRef": _KEY,
+    "secretKeyRef": _KEY,
+    "fieldRef": _Example("fieldPath: metadata.name"),
+    "resourceFieldRef": _Example("resource: limits.cpu"),
+    "envFrom[]": _Example("configMapRef: {{name: {}}}", "settings"),
+    "configMapRef": _REFERENCE,
+    "secretRef": _REFERENCE,
+    "envByBackend": _Example("rocm: [{name: NCCL_DEBUG, value: info}]"),
+    "envByBackend.cuda[]": _Example("name: {}, value: info", "NCCL_DEBUG"),
+    "envByBackend.rocm[]": _Example("name: {}, value: info", "NCCL_DEBUG"),
+    "volumes[]": _Example("name: {0}, persistentVolumeClaim: {{claimName: {0}}}", "data"),
+    "persistentVolumeClaim": _Example("claimName: {}", "data"),
+    "volumes[].configMap": _FILE,
+    "secret": _Example("secretName: {}", "keys"),
+    "items[]": _Example("key: {0}, path: {0}", "settings.yaml"),
+    "emptyDir": _Example("sizeLimit: 10Gi"),
+    "ephemeral": _Example(
+        "volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Gi}}}}"
+    ),
+    "volumeClaimTemplate": _Example("spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Gi}}}"),
+    "volumeClaimTemplate.spec": _Example("accessModes: [ReadWriteOnce], resources: {requests: {storage: 100Gi}}"),
+    "volumeClaimTemplate.spec.resources": _Example("requests: {storage: 100Gi}"),
+    "requests": _Example("storage: 100Gi"),
+    "csi": _Example("driver: {}", "csi.example.com"),
+    "volumeAttributes": _Example("bucket: data"),
+    "nodePublishSecretRef": _REFERENCE,
+    "projected": _Example("sources: [{configMap: {name: settings}}]"),
+    "sources[]": _Example("configMap: {{name: {}}}", "settings"),
+    "sources[].configMap": _FILE,
+    "sources[].secret": _FILE,
+    "image": _IMAGE,
+    "volumeMounts[]": _Example("name: {}, mountPath: /data", "data"),
+    "code": _Example("configMap: {{name: {}}}", "train-code"),
+    "code.configMap": _Example("name: {}", "train-code"),
+    "framework": _Example("name: {}", "pytorch"),
+    "GPURuntime.spec.framework": _Example('name: {}, version: "2.14.1"', "pytorch"),
+    "images": _Example("cuda: {{image: {}}}", "registry.example.com/team/train:1"),
+    "images.cuda": _OWN_IMAGE,
+    "images.rocm": _OWN_IMAGE,
+    "shapes[]": _Example("accelerator: {}, gpusPerNode: 4", "H100"),
+    "model": _Example("name: {}", "llama-3.1-8b"),
+    "lora": _Example("rank: {}", "16", int),
+    "inference": _Example("concurrency: {}", "64", int),
+    "shape": _Example("layers: {}, hidden: 4096, heads: 32", "32", int),
+    "GPUJob.spec.resources": _Example('cpu: "16", memory: 128Gi'),
+    "placement": _Example("accelerators: {{allow: [{}]}}", "H100"),
+    "accelerators": _Example("allow: [{}]", "H100"),
+    "pools": _Example("allow: [{}]", "h100-sxm-ondemand"),
+    "probe": _Example("steps: {}", "50", int),
+    "retries": _Example("user: {}, infrastructure: 5", "1", int),
+    "checkpoint": _Example("volume: data, path: /data/checkpoints"),
+    "stall": _Example("afterSeconds: 900"),
+    "imagePullSecrets[]": _Example("name: {}", "registry"),
+    "securityContext": _Example("runAsUser: {}", "1000", int),
+    "podMetadata": _Example("labels: {team: vision}"),
+    "telemetry": _Example("port: 9477"),
+    "nodeSelector": _Example("matchLabels: {rack: lab}"),
+    "matchExpressions[]": _Example("key: {}, operator: Exists", "rack"),
+    "price": _Example('perGPUHour: "1.20"'),
+    "ownership": _Example('gpuPurchase: "15000", years: "4"'),
+    "tolerations[]": _Example("key: {}, operator: Exists", "team"),
+    "fabric": _Example('resources: {rdma/hca: "1"}'),
+    "fabric.resources": _Example('rdma/hca: "1"'),
+    "namespaceSelector": _Example("matchLabels: {team: vision}"),
+    "provision": _Example("maxNodes: {}", "4", int),
+    "taints[]": _Example("key: {}, effect: NoSchedule", "team"),
+    "driverWindow": _Example('min: "6.10"'),
+}
+"""By the end of a field's path, behind which the longest end counts; entries of a list end with []."""
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,62}")
+
+
+def table_example(kind: str, path: Sequence[str | int], given: Any) -> str:
+    """What to write in place of a value that is no table, in YAML; empty if the field is unknown. `kind` is that of the document."""
+    names = [kind]
+    for part in path:
+        if isinstance(part, int):
+            names[-1] += "[]"
+        else:
+            names.append(part)
+    ends = (".".join(names[first:]) for first in range(len(names)))
+    example = next((EXAMPLES[end] for end in ends if end in EXAMPLES), None)
+    if example is None:
+        return ""
+    members = example.members.format(_value(example, given)) if example.default else example.members
+    start = "- " if isinstance(path[-1], int) else f"{path[-1]}: "
+    return f"{start}{{{members}}}"
+
+
+def _value(example: _Example, given: Any) -> str:
+    """The given value if it can stand in the example, else the example's own."""
+    if example.takes is int:
+        fits = isinstance(given, int) and not isinstance(given, bool) and 0 < given < 1_000_000
+        return str(given) if fits else example.default
+    if not isinstance(given, str) or not _PLAIN.fullmatch(given):
+        return example.default
+    return given if given[0].isalpha() and ":" not in given.rstrip(":") else json.dumps(given)
