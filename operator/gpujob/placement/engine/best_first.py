@@ -95,8 +95,10 @@ class GangSearch:
 
     def sizes(self, pool_score: PoolScore) -> Sequence[LazyCandidate]:
         """The candidates of one pool, one for each gang that holds the model there, the smallest first."""
-        sized = (each._candidate(pool_score) for each in self._every if each.gang.is_for(pool_score.pool))
-        return tuple(filter(None, sized)) if self.gang.has_rivals else ()
+        if not self.gang.has_rivals:
+            return ()
+        sized = (each for each in self._every if each.gang.is_for(pool_score.pool) and each._has_enough(pool_score))
+        return tuple(filter(None, (each._candidate(pool_score) for each in sized)))
 
     def sizes_within(self, pool: Pool) -> Iterator[LazyCandidate]:
         """The candidates that hold the model on pools that have only nodes of this one."""
@@ -129,6 +131,11 @@ class GangSearch:
                 and each.pool_class not in refused
             ):
                 yield each
+
+    def _has_enough(self, pool_score: PoolScore) -> bool:
+        """Whether a pool has the memory and the price for the gang."""
+        memory, price = pool_score.memory, pool_score.price
+        return (memory is None or memory >= self._least) and (price is None or price <= self._price_limit)
 
     def _candidate(self, pool_score: PoolScore) -> LazyCandidate | None:
         """The candidate; None if the gang is infeasible."""

@@ -46,8 +46,14 @@ def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
     if pick is None and demand.sized_by_model:
         tight = estimated(demand, fleet, catalog, tight=True)
         if has_more_gangs(tight, sized):
-            asked = _asked(tight, fleet, catalog, only)
-            pick = _pick(asked, tight)
+            every = _asked(tight, fleet, catalog, only)
+            pick = _pick(every, tight)
+            if (
+                pick is None
+                and (verdict := _without_room(asked, _objective(asked, demand.objective))) is Verdict.WAITING
+            ):
+                return Pick(verdict)  # More gangs make no job that waits infeasible.
+            asked = every
     return pick or Pick(_without_room(asked, _objective(asked, demand.objective)))
 
 

@@ -36,7 +36,8 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = F
     """The demand with the ids of its accelerator names, and the memory that its model needs on each GPU, for the gangs that it
     names or for those that hold the model.
 
-    With `tight`, also the gangs that hold it only with the warning MemTight, if others hold it without.
+    With `tight`, also those that hold it with a warning (MemTight, HeadsNotDivided) or on more nodes, if others hold it otherwise: the
+    fewest GPUs on each number of nodes.
     """
     demand = _resolved(demand, catalog)
     if demand.model is None:
@@ -210,10 +211,10 @@ def _alternatives(
         memory: tuple(found[memory] | nearly[memory] if tight else found[memory] or nearly[memory])
         for memory in memories
     }
-    if tight and nodes is None:
+    if tight:
         for memory, every in chosen.items():
-            alone = (each for some in _on_fewer_nodes(every, sizes, whole, memory, needs, heads) for each in some)
-            chosen[memory] = tuple(dict.fromkeys((*every, *alone)))
+            others = _fewest_on_each(nodes, sizes, whole, memory, needs, heads) if every else ()
+            chosen[memory] = tuple(dict.fromkeys((*every, *others)))
     beyond = [memory for memory, gangs in chosen.items() if not gangs]
     if beyond:
         endless = groups_in_search_order(nodes, ((sizes[0][0], max(MOST_NODES, nodes or 1)),), whole, heads)
@@ -223,22 +224,26 @@ def _alternatives(
     return chosen
 
 
-def _on_fewer_nodes(
-    gangs: Sequence[Gang],
+def _fewest_on_each(
+    nodes: int | None,
     sizes: NodeSizes,
     whole: bool,
     memory: float,
     needs: Estimates,
     heads: tuple[int, int] | None,
-) -> Iterator[Iterable[Gang]]:
-    """The gangs that hold the model on fewer nodes than these gangs take, as if the other nodes were not there: they may be taken."""
-    for count in range(1, max((gang.nodes for gang in gangs), default=1)):
-        for size, there in sizes:
-            if count <= there:
+) -> Iterator[Gang]:
+    """For each number of nodes the gangs with the fewest GPUs on each that hold the model, and that nearly do; those that divide the
+    heads apart. Free devices, a quota or a price may be enough for one of them alone.
+    """
+    for count in (nodes,) if nodes is not None else range(1, MOST_NODES + 1):
+        usable = [size for size, there in sizes if there >= count]
+        # A part of a node is a part of a larger one too.
+        for size in usable if whole else usable[:1]:
+            for group in groups_in_search_order(count, ((size, count),), whole, heads):
                 found: _Found = {memory: {}}
                 nearly: _Found = {memory: {}}
-                _fewest(groups_in_search_order(None, ((size, count),), whole, heads), found, nearly, needs)
-                yield found[memory] | nearly[memory]
+                _fewest((group,), found, nearly, needs)
+                yield from found[memory] | nearly[memory]
 
 
 _Found = Mapping[float, dict[Gang, None]]

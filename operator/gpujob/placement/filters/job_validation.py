@@ -128,10 +128,10 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
     yield from _unknown_framework(demand, catalog)
     words = (*demand.accelerators_allowed, *demand.accelerators_denied)
     unknown = [word for word in words if not _is_accelerator(word, fleet, catalog)]
-    near = {word: nearest(*fleet.nearest_accelerators(word, catalog)) for word in unknown[:MOST_UNKNOWN]}
-    first = next((word for word in near if not near[word]), None)
-    for word in near:
-        end = _known_accelerators(fleet) if word == first else near[word]
+    nearest_ones = {word: nearest(*fleet.nearest_accelerators(word, catalog)) for word in unknown[:MOST_UNKNOWN]}
+    first = next((word for word, found in nearest_ones.items() if not found), None)
+    for word, found in nearest_ones.items():
+        end = _known_accelerators(fleet) if word == first else found
         yield Finding(Reason.ACCELERATOR_UNKNOWN, "placement.accelerators: {} is no known accelerator{}", (word, end))
     yield from _more(unknown, Reason.ACCELERATOR_UNKNOWN, "placement.accelerators")
     for gang in dict.fromkeys(demand.gangs):
