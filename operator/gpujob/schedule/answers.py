@@ -13,7 +13,7 @@ from gpujob.placement.engine.exploration import with_trial
 from gpujob.placement.engine.known_results import KnownResults
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.placement.suggestions.search import with_fix
+from gpujob.placement.suggestions.search import Pieces, finished, fix_in_pieces
 from gpujob.placement.suggestions.smaller_gang import with_ways_out
 from gpujob.schedule.gains import gained, remounted
 
@@ -67,11 +67,20 @@ class Answer:
     @property
     def decision(self) -> Decision:
         """The decision with every candidate and, for an impossible job, the nearest fix; for a waiting one, what would start now."""
+        return finished(self.decision_in_pieces())
+
+    def decision_in_pieces(self) -> Pieces[Decision]:
+        """The same in pieces, none of which takes longer than a decision; kept for the next time."""
         if self._decision is None:
-            known = self._known if self.pick.choice is not None else None
-            decision = decide(self.demand, self.fleet, self.catalog, known=known)
-            with_gangs = with_ways_out(decision, self.fleet, self.catalog)
-            self._decision = with_fix(with_gangs, self.fleet, self.catalog)
+            fleet, known = self.fleet, self._known if self.pick.choice is not None else None
+            decision = decide(self.demand, fleet, self.catalog, known=known)
+            yield
+            with_gangs = with_ways_out(decision, fleet, self.catalog)
+            yield
+            found = yield from fix_in_pieces(with_gangs, fleet, self.catalog)
+            if fleet is not self.fleet:
+                return found
+            self._decision = found
         return self._decision
 
 

@@ -361,3 +361,14 @@ async def test_a_step_that_is_cancelled_before_it_begins_is_closed(turns: int, u
     assert (before in begun) == (turns > 0 and not before)
     await controller.reconciler._steps.end_tasks()
     assert {inspect.getcoroutinestate(each) for each in made} == {inspect.CORO_CLOSED}
+
+
+@pytest.mark.parametrize(("step", "least"), [(0.0, 0), (0.02, 60)])
+async def test_others_have_turns_while_a_fix_is_searched(step: float, least: int) -> None:
+    controller = Controller(1, step=step)
+    spec = {"vendors": ["AMD"], "capacityTypes": ["Reserved"], "maxPricePerHour": "0.30"}
+    controller.raw["u000"]["spec"] = {"gpuMemory": "500Gi", "placement": spec}
+    controller.cache.replace("gpujobs", list(controller.raw.values()), "2")
+    nodes = [node(f"n{gpus}", H100, gpus, price=f"{gpus}") for gpus in range(1, 9)]
+    controller.cache.replace("nodes", nodes, "2")
+    assert least <= await turns_during(controller) <= 2 + 20 * least

@@ -99,8 +99,10 @@ class Explanations:
                 if late or (said and work.index.cache.changed.is_set()):
                     break
                 with work.alone(job):
-                    self._say(job, placing)
-                said += 1
+                    words, took = await self._words_of(placing)
+                    if not self._says_the_same(job, placing, words, took):
+                        self._say(job, placing, words, took)
+                        said += 1
             self._ordered.discard(self._order.popleft())
             await self._piece.pause()
         self._next = work.clock() + 2 * (work.clock() - began)
@@ -134,39 +136,41 @@ class Explanations:
     def _may_wait(self, job: JobRecord, placing: Placing) -> bool:
         """Whether a job with the same outcome needs no explanation now: nothing changed, or it gets the changes later."""
         memory, now, verdict = self._work.remember(job.uid), self._work.clock(), placing.verdict
-        state = State.SUSPENDED if placing.job.plan_only else job_status.STATE_OF[verdict]
-        if verdict is Verdict.IMPOSSIBLE and state is State.IMPOSSIBLE and job.status.get("state") == State.QUEUED:
+        if _state_of(placing) is State.IMPOSSIBLE and job.status.get("state") == State.QUEUED:
             return self._is_unripe(job)
         if verdict is not Verdict.IMPOSSIBLE:
             memory.impossible_since = None
         if self._is_explained(job, placing):
             return True
         again = memory.explained_at + max(self._timings.explain_again, self._timings.explain_factor * memory.words_took)
-        same = job.status.get("state") == state and job.status.get("observedGeneration") == job.generation
-        if same and now < again:
+        if _is_said(job, placing) and now < again:
             self._later[job.uid] = again
             return True
-        return same and self._says_the_same(job, placing)
+        return False
 
-    def _says_the_same(self, job: JobRecord, placing: Placing) -> bool:
+    def _says_the_same(self, job: JobRecord, placing: Placing, words: bytes, took: float) -> bool:
         """Whether an explanation of now has the words of the job's last one, which its status still has."""
         memory = self._work.remember(job.uid)
-        if placing.job.plan_only:
+        if placing.job.plan_only or not _is_said(job, placing):
             return False
-        words, took = self._words_of(placing)
         if memory.explained_words != words:
             return False
         memory.explained_for = (self._decided_on, placing.job.demand)
         memory.explained_at, memory.words_took = self._work.clock(), max(memory.words_took, took)
         return self._is_explained(job, placing)
 
-    def _words_of(self, placing: Placing) -> tuple[bytes, float]:
-        """A short form of what a refusal says, and the seconds that it took; equal demands share one result."""
-        answer, began = placing.answer, self._work.clock()
+    async def _words_of(self, placing: Placing) -> tuple[bytes, float]:
+        """A short form of what a refusal says, and the seconds that it took; equal demands share one result. Others run meanwhile."""
+        answer, clock = placing.answer, self._work.clock
         held = self._words.get(id(answer))
         if held is None or held[0] is not answer.fleet:
-            words = digest_of(job_status.words_of_refusal(placing.decision))
-            held = self._words[id(answer)] = answer.fleet, words, self._work.clock() - began
+            took, began = 0.0, clock()
+            for _ in answer.decision_in_pieces():
+                took += clock() - began
+                await self._piece.pause()
+                began = clock()
+            words = b"" if placing.job.plan_only else digest_of(job_status.words_of_refusal(placing.decision))
+            held = self._words[id(answer)] = answer.fleet, words, took + clock() - began
         return held[1:]
 
     def _is_unripe(self, job: JobRecord) -> bool:
@@ -178,7 +182,7 @@ class Explanations:
             self._later[job.uid] = ripe
         return ripe > now
 
-    def _say(self, job: JobRecord, placing: Placing) -> None:
+    def _say(self, job: JobRecord, placing: Placing, words: bytes, took: float) -> None:
         """Explains to one job, and records the inputs and the duration of its explanation."""
         memory, began = self._work.remember(job.uid), self._work.clock()
         status_of = job_status.planned if placing.job.plan_only else job_status.refused
@@ -188,13 +192,21 @@ class Explanations:
             self.count(placing.decision)
         memory.explained_at, memory.explained_for = self._work.clock(), (self._decided_on, placing.job.demand)
         memory.explained_version, memory.explained_status = job.version, digest_of(status)
-        memory.words_took = memory.explained_at - began
-        memory.explained_words = b"" if placing.job.plan_only else self._words_of(placing)[0]
+        memory.words_took, memory.explained_words = took + memory.explained_at - began, words
         self._explained_in[job.namespace] = memory.explained_at
 
     def count(self, decision: Decision) -> None:
         """Counts an explained decision; waiting jobs whose explanation is delayed, or never comes, have none."""
         self._work.counters.decisions[decision.verdict.value, summary.reason(decision).value] += 1
+
+
+def _state_of(placing: Placing) -> State:
+    return State.SUSPENDED if placing.job.plan_only else job_status.STATE_OF[placing.verdict]
+
+
+def _is_said(job: JobRecord, placing: Placing) -> bool:
+    """Whether the job's status says this outcome, for the spec of now."""
+    return job.status.get("state") == _state_of(placing) and job.status.get("observedGeneration") == job.generation
 
 
 def digest_of(status: Mapping[str, Any]) -> bytes:

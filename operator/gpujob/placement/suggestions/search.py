@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
@@ -52,11 +52,31 @@ ALIKE: Final = 3
 """Of these the most that change the same fields, because many pools are equal."""
 
 
+Found = TypeVar("Found")
+Pieces = Generator[None, None, Found]
+"""A search that yields between two of its tries, so that its caller can do other work there."""
+
+
+def finished(search: Pieces[Found]) -> Found:
+    """The result of a search in one piece."""
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            found: Found = end.value
+            return found
+
+
 def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
     """The decision with the nearest fix, or for an impossible job with the statement that no change of the job helps."""
+    return finished(fix_in_pieces(decision, fleet, catalog))
+
+
+def fix_in_pieces(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[Decision]:
+    """`with_fix` in pieces."""
     if decision.verdict not in (Verdict.IMPOSSIBLE, Verdict.MISCONFIGURED) and not only_waits_for_others(decision):
         return decision
-    found = _searched(decision, decision.candidates, fleet, catalog)
+    found = yield from _searched(decision, decision.candidates, fleet, catalog)
     if isinstance(found, str):
         return replace(decision, hopeless=found if decision.verdict is Verdict.IMPOSSIBLE else "")
     # The same change may help several pools; the message names the pool that the job would get.
@@ -71,7 +91,7 @@ def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
 
 def fix_for_pool(decision: Decision, pool: Pool, fleet: Fleet, catalog: Catalog) -> Fix | str:
     """The smallest change that makes a job fit one pool that rejects it; if there is none, a sentence that says so."""
-    found = _searched(decision, _of_pool(decision, pool), fleet, catalog, pool.name)
+    found = finished(_searched(decision, _of_pool(decision, pool), fleet, catalog, pool.name))
     return found if isinstance(found, str) else _fix(found)
 
 
@@ -97,27 +117,40 @@ class _Step:
 
 def _searched(
     decision: Decision, candidates: tuple[Candidate, ...], fleet: Fleet, catalog: Catalog, only: str = ""
-) -> _Step | str:
+) -> Pieces[_Step | str]:
     """The first step that helps, by the number of changes, then by distance; else the sentence that none does."""
     start = _Step(0, (), decision.demand, only)
     none = _none(decision.demand, [pool for pool in fleet.pools if only in ("", pool.name)], fleet)
     candidates = candidates if only else one_of_each_kind(candidates)
-    proposed = list(islice(_steps(start, candidates, decision.problems, fleet, catalog), PROPOSED))
+    proposed = yield from _proposed([_steps(start, candidates, decision.problems, fleet, catalog)])
     steps, seen, grown, unfixed = _distinct(proposed, ()), set[object](), "", ""
     for _ in range(MOST_CHANGES):
         for step in steps[:TRIED]:
+            yield
             helps, lacking, misconfigured = _helps(step, fleet, catalog)
             if helps:
-                return _cheapest(_best(step, steps[:TRIED], fleet, catalog), start.demand, fleet, catalog)
+                best = yield from _best(step, steps[:TRIED], fleet, catalog)
+                return _cheapest(best, start.demand, fleet, catalog)
             grown = grown or (f"{said(step.changes)} {lacking}" if lacking else "")
             unfixed = unfixed or (_unfixed(step, fleet, catalog) if misconfigured else "")
         seen.update(_key(step) for step in steps)
         tried = _pursued(steps)
-        proposed = list(islice((more for step in tried for more in _further(step, fleet, catalog)), PROPOSED))
+        proposed = yield from _proposed(_further(step, fleet, catalog) for step in tried)
         steps = _distinct(proposed, seen)
         if not steps and not grown:
-            return unfixed or _hopeless(none, candidates, tried, fleet, catalog)
+            return unfixed or (yield from _hopeless(none, candidates, tried, fleet, catalog))
     return f"{none} on the nodes that are there; {grown}" if grown else unfixed or none
+
+
+def _proposed(groups: Iterable[Iterable[_Step]]) -> Pieces[list[_Step]]:
+    """The first of many steps; a group of them may cost a decision, and so may each of them."""
+    found = list[_Step]()
+    for group in groups:
+        yield
+        for step in islice(group, PROPOSED - len(found)):
+            found.append(step)
+            yield
+    return found
 
 
 def _unfixed(step: _Step, fleet: Fleet, catalog: Catalog) -> str:
@@ -158,10 +191,11 @@ def _in_turns(steps: Iterable[_Step]) -> list[_Step]:
 
 def _hopeless(
     sentence: str, candidates: Iterable[Candidate], steps: Iterable[_Step], fleet: Fleet, catalog: Catalog
-) -> str:
+) -> Pieces[str]:
     """States that no change of the job helps, and what blocks the nearest change if that is not shown yet."""
     messages = {finding.message for candidate in candidates for finding in candidate.reasons}
     for step in steps:
+        yield
         left = _after(step, fleet, catalog).candidates[:1]
         first = next((finding for candidate in left for finding in candidate.reasons), None)
         if first is not None and first.message not in messages:
@@ -271,19 +305,26 @@ def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str, bool
     return False, next((f"pool {each.pool.name} {finding.message}" for each, finding in lacking), ""), False
 
 
-def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) -> _Step:
+def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) -> Pieces[_Step]:
     """Of the steps that change the same fields and are as near as the first one that helps, the one that places the job now, at the
     lowest price. If the model may not run with it (MemTight, HeadsNotDivided), the nearest one of these fields with which it
     surely runs; of a price limit the lowest one, and its fix names the warning.
     """
     alike = [step for step in steps if _fields(step) == _fields(first)]
     near = [step for step in alike if math.isclose(step.distance, first.distance)]
-    there = [(placed, step) for step in near if (placed := _placed(step, fleet, catalog)) is not None]
+    there = []
+    for step in near:
+        yield
+        if (placed := _placed(step, fleet, catalog)) is not None:
+            there.append((placed, step))
     if not there:
         return first
     cheapest, found = min(there, key=lambda each: (each[0].risk, each[0].price_per_hour or math.inf))
-    sure = (step for step in alike if (placed := _placed(step, fleet, catalog)) is not None and not placed.risk)
-    return next(sure, found) if cheapest.risk and _fields(first) != [PRICE_LIMIT] else found
+    for step in alike if cheapest.risk and _fields(first) != [PRICE_LIMIT] else ():
+        yield
+        if (placed := _placed(step, fleet, catalog)) is not None and not placed.risk:
+            return step
+    return found
 
 
 def _fields(step: _Step) -> list[str]:
