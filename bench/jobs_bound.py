@@ -53,23 +53,33 @@ SETTLED: Final = 3.0
 """Seconds after the last pod is bound: status writes about pods that run by now count too."""
 
 
+Used = dict[str, float]
+"""CPU seconds of each process, and MB that the API server allocated."""
+SERVER: Final = "kube-apiserver"
+CONTROLLER: Final = "controller"
+"""The operator, or Kueue."""
+CLIENT: Final = "client"
+"""This bench and its `kubectl proxy`."""
+ALLOCATED: Final = "MB"
+
+
 @dataclass(frozen=True)
 class Round:
-    """What one round of jobs took: seconds until all were bound and of the whole round, CPU seconds and allocated MB of the API
-    server, CPU seconds of the operator or of Kueue, requests of the operator.
-    """
+    """What one round of jobs took: seconds until all were bound and of the whole round, what was used, requests of the operator."""
 
     seconds: float
     whole: float
-    server_cpu: float
-    server_mb: float
-    controller_cpu: float
+    used: Used
     requests: Counter[str]
 
-    def without(self, at_rest: tuple[float, float]) -> Round:
-        """The round without what the API server uses in a second at rest: CPU seconds and MB."""
-        cpu, megabytes = (used * self.whole for used in at_rest)
-        return replace(self, server_cpu=self.server_cpu - cpu, server_mb=self.server_mb - megabytes)
+    def without(self, at_rest: Used) -> Round:
+        """The round without what is used in each second at rest."""
+        return replace(self, used={what: much - self.whole * at_rest.get(what, 0) for what, much in self.used.items()})
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds of all processes."""
+        return sum(self.used.values()) - self.used[ALLOCATED]
 
 
 class Connection(ApiServer):
@@ -116,8 +126,8 @@ class Bench:
     api: ApiServer
     jobs: int
     preflight: bool
-    at_rest: list[tuple[float, float]] = field(default_factory=list)
-    """CPU seconds and MB of the API server in a second before each round."""
+    at_rest: list[Used] = field(default_factory=list)
+    """What is used in a second before each round."""
 
     def turn_of_kueue(self, kueue: Kueue, name: str) -> tuple[Round, Round]:
         """A round of plain Jobs, and one of the same Jobs in Kueue's queue."""
@@ -162,7 +172,7 @@ class Bench:
         mark = audit.now() if audit else 0
         bound = BoundPods(api, namespace)
         self.at_rest.append(self._rest())
-        controller_before, before = controller_cpu(), self._used()
+        before = self._used() | {CONTROLLER: controller_cpu()}
         began = time.monotonic()
         with ThreadPoolExecutor(CLIENTS) as clients:
             list(clients.map(lambda client: self._submit(namespace, submit, client), range(CLIENTS)))
@@ -170,9 +180,8 @@ class Bench:
         seconds = time.monotonic() - began
         bound.close()
         time.sleep(SETTLED)
-        controller, used = controller_cpu() - controller_before, self._used()
+        used = difference(before, self._used() | {CONTROLLER: controller_cpu()})
         took = time.monotonic() - began
-        cpu, megabytes = (end - start for start, end in zip(before, used, strict=True))
         requests: Counter[str] = Counter()
         for entry in audit.since(mark) if audit else ():
             target = entry.get("objectRef", {})
@@ -182,7 +191,7 @@ class Bench:
         api.delete(NAMESPACES, namespace)
         eventually(lambda: not team.pods(), 180, what="an empty namespace", every=1)
         self._until_quiet()
-        return Round(seconds, took, cpu, megabytes, controller, requests)
+        return Round(seconds, took, used, requests)
 
     def _submit(self, namespace: str, submit: Callable[[Team, int], None], client: int) -> None:
         """Submits every CLIENTS-th job, over a connection of its own."""
@@ -216,35 +225,34 @@ class Bench:
         body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
         team.api.create(JOBS.format(team.namespace), body)
 
-    def _server_cpu(self) -> float:
-        """CPU seconds that the API server has used; 0 where its process is not ours to see."""
-        process = self.cluster.process("kube-apiserver")
-        return cpu_seconds(process.pid) if process else 0.0
-
-    def _used(self) -> tuple[float, float]:
-        """CPU seconds and allocated MB of the API server so far."""
+    def _used(self) -> Used:
+        """What was used so far; nothing of processes that are not ours to see."""
         connection = http.client.HTTPConnection("127.0.0.1", self.api.port, timeout=60)
         connection.request("GET", "/metrics")
         lines = connection.getresponse().read().decode().splitlines()
         connection.close()
         allocated = next(line for line in lines if line.startswith("go_memstats_alloc_bytes_total "))
-        return self._server_cpu(), float(allocated.split()[1]) / 1e6
+        # A chart's installation may have started one anew.
+        cluster = require(self.cluster.dir)
+        used = {each.name: cpu_seconds(each.pid) for each in cluster.processes}
+        proxy = cluster.process("kubectl-proxy")
+        clients = time.process_time() + (cpu_seconds(proxy.pid) if proxy else 0)
+        return used | {CLIENT: clients, ALLOCATED: float(allocated.split()[1]) / 1e6}
 
-    def _rest(self) -> tuple[float, float]:
+    def _rest(self) -> Used:
         """The same for a second without jobs."""
         before, began = self._used(), time.monotonic()
         time.sleep(REST)
         took = time.monotonic() - began
-        cpu, megabytes = ((end - start) / took for start, end in zip(before, self._used(), strict=True))
-        return cpu, megabytes
+        return {what: much / took for what, much in difference(before, self._used()).items()}
 
     def _until_quiet(self) -> None:
         """Waits until the API server has done what a new schema or many deletions give it to do."""
 
         def quiet() -> bool:
-            before = self._server_cpu()
+            before = self._used()
             time.sleep(1)
-            return self._server_cpu() - before < 0.15
+            return difference(before, self._used()).get(SERVER, 0) < 0.25
 
         eventually(quiet, 90, what="an API server at rest")
 
@@ -277,27 +285,34 @@ def main() -> None:
     finally:
         api.close()
     print(f"{options.jobs} jobs of one GPU, {options.rounds} rounds, medians; load {min(load):.1f} to {max(load):.1f}")
-    cpu, megabytes = (min(each) for each in zip(*bench.at_rest, strict=True))
-    print(f"at rest the API server uses {1000 * cpu:.0f} ms and {megabytes:.1f} MB a second")
+    rest = {what: min(each[what] for each in bench.at_rest) for what in bench.at_rest[0]}
+    print(f"at rest the API server uses {1000 * rest.get(SERVER, 0):.0f} ms and {rest[ALLOCATED]:.1f} MB a second")
     tell(
-        {
-            name: [(plain.without((cpu, megabytes)), mine.without((cpu, megabytes))) for plain, mine in turns]
-            for name, turns in taken.items()
-        },
+        {name: [(plain.without(rest), mine.without(rest)) for plain, mine in turns] for name, turns in taken.items()},
         options.jobs,
     )
 
 
+def difference(before: Used, after: Used) -> Used:
+    """What was used between two moments."""
+    return {what: much - before[what] for what, much in after.items()}
+
+
 def tell(taken: dict[str, list[tuple[Round, Round]]], jobs: int) -> None:
-    """Prints a row for each state, then what the operator asked for."""
+    """Prints a row for each state, what each process used for it, then what the operator asked for."""
+    floors = [(plain, plain) for turns in taken.values() for plain, _ in turns]
+    rows = {"plain Jobs": floors} | taken
     print(
-        "| what | API server, ms a job | above the floor | MB a job | bound a second | of the floor | controller, ms a job |"
+        "| what | API server, ms a job | above the floor | MB a job | controller, ms a job | all processes, ms a job"
+        " | bound a second | of the floor |"
     )
-    print("|---|---|---|---|---|---|---|")
-    rows = {"plain Jobs": [plain for turns in taken.values() for plain, _ in turns]}
-    _row("plain Jobs", [(each, each) for each in rows["plain Jobs"]], jobs)
-    for name, turns in taken.items():
+    print("|---|---|---|---|---|---|---|---|")
+    for name, turns in rows.items():
         _row(name, turns, jobs)
+    for name, turns in rows.items():
+        parts = (each for each in turns[0][1].used if each != ALLOCATED)
+        told = ", ".join(f"{each} {_per_job(turns, jobs, each):.1f}" for each in parts)
+        print(f"CPU in ms a job, {name}: {told}")
     for name, turns in taken.items():
         requests = sum((mine.requests for _, mine in turns), Counter[str]())
         told = ", ".join(f"{what} {count / jobs / len(turns):.2f}" for what, count in requests.most_common(12))
@@ -305,17 +320,23 @@ def tell(taken: dict[str, list[tuple[Round, Round]]], jobs: int) -> None:
             print(f"requests of the operator a job, {name}: {told}")
 
 
+def _per_job(turns: list[tuple[Round, Round]], jobs: int, process: str) -> float:
+    return statistics.median(1000 * mine.used.get(process, 0) / jobs for _, mine in turns)
+
+
 def _row(name: str, turns: list[tuple[Round, Round]], jobs: int) -> None:
     def median(figure: Callable[[Round, Round], float]) -> float:
         return statistics.median(figure(floor, mine) for floor, mine in turns)
 
-    server = median(lambda _, mine: 1000 * mine.server_cpu / jobs)
-    above = median(lambda floor, mine: 1000 * (mine.server_cpu - floor.server_cpu) / jobs)
-    megabytes = median(lambda _, mine: mine.server_mb / jobs)
+    server, controller = (_per_job(turns, jobs, process) for process in (SERVER, CONTROLLER))
+    above = median(lambda floor, mine: 1000 * (mine.used.get(SERVER, 0) - floor.used.get(SERVER, 0)) / jobs)
+    megabytes = median(lambda _, mine: mine.used[ALLOCATED] / jobs)
+    whole = median(lambda _, mine: 1000 * mine.cpu / jobs)
     bound = median(lambda _, mine: jobs / mine.seconds)
     ratio = median(lambda floor, mine: floor.seconds / mine.seconds)
-    controller = median(lambda _, mine: 1000 * mine.controller_cpu / jobs)
-    print(f"| {name} | {server:.1f} | {above:.1f} | {megabytes:.1f} | {bound:.1f} | {ratio:.2f} | {controller:.1f} |")
+    print(
+        f"| {name} | {server:.1f} | {above:.1f} | {megabytes:.1f} | {controller:.1f} | {whole:.1f} | {bound:.1f} | {ratio:.2f} |"
+    )
 
 
 if __name__ == "__main__":
