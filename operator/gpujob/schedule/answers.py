@@ -13,7 +13,8 @@ from gpujob.placement.engine.exploration import with_trial
 from gpujob.placement.engine.known_results import KnownResults
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.placement.suggestions.search import Pieces, finished, fix_in_pieces
+from gpujob.placement.suggestions.pieces import Pieces, finished
+from gpujob.placement.suggestions.search import fix_in_pieces
 from gpujob.placement.suggestions.smaller_gang import with_ways_out
 from gpujob.schedule.gains import gained, remounted
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
@@ -24,6 +23,7 @@ from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix,
 from gpujob.placement.scoring.equal_pools import one_of_each_kind
 from gpujob.placement.scoring.waiting import only_waits_for_others, state_now, waits_for_others
 from gpujob.placement.suggestions.constraints import PRICE_LIMIT, higher_price, other_versions
+from gpujob.placement.suggestions.pieces import Pieces, finished, first_of
 from gpujob.placement.suggestions.proposal import Proposal, Repair, risks_of, said
 from gpujob.placement.suggestions.repairs import REPAIRS
 from gpujob.placement.suggestions.requests import smaller_disk
@@ -50,21 +50,6 @@ PURSUED: Final = 24
 
 ALIKE: Final = 3
 """Of these the most that change the same fields, because many pools are equal."""
-
-
-Found = TypeVar("Found")
-Pieces = Generator[None, None, Found]
-"""A search that yields between two of its tries, so that its caller can do other work there."""
-
-
-def finished(search: Pieces[Found]) -> Found:
-    """The result of a search in one piece."""
-    while True:
-        try:
-            next(search)
-        except StopIteration as end:
-            found: Found = end.value
-            return found
 
 
 def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
@@ -122,7 +107,7 @@ def _searched(
     start = _Step(0, (), decision.demand, only)
     none = _none(decision.demand, [pool for pool in fleet.pools if only in ("", pool.name)], fleet)
     candidates = candidates if only else one_of_each_kind(candidates)
-    proposed = yield from _proposed([_steps(start, candidates, decision.problems, fleet, catalog)])
+    proposed = yield from first_of([_steps(start, candidates, decision.problems, fleet, catalog)], PROPOSED)
     steps, seen, grown, unfixed = _distinct(proposed, ()), set[object](), "", ""
     for _ in range(MOST_CHANGES):
         for step in steps[:TRIED]:
@@ -135,22 +120,11 @@ def _searched(
             unfixed = unfixed or (_unfixed(step, fleet, catalog) if misconfigured else "")
         seen.update(_key(step) for step in steps)
         tried = _pursued(steps)
-        proposed = yield from _proposed(_further(step, fleet, catalog) for step in tried)
+        proposed = yield from first_of((_further(step, fleet, catalog) for step in tried), PROPOSED)
         steps = _distinct(proposed, seen)
         if not steps and not grown:
             return unfixed or (yield from _hopeless(none, candidates, tried, fleet, catalog))
     return f"{none} on the nodes that are there; {grown}" if grown else unfixed or none
-
-
-def _proposed(groups: Iterable[Iterable[_Step]]) -> Pieces[list[_Step]]:
-    """The first of many steps; a group of them may cost a decision, and so may each of them."""
-    found = list[_Step]()
-    for group in groups:
-        yield
-        for step in islice(group, PROPOSED - len(found)):
-            found.append(step)
-            yield
-    return found
 
 
 def _unfixed(step: _Step, fleet: Fleet, catalog: Catalog) -> str:

@@ -1,0 +1,32 @@
+"""A search that yields between two of its tries, so that its caller can do other work there."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from itertools import islice
+from typing import TypeVar
+
+Found = TypeVar("Found")
+Pieces = Generator[None, None, Found]
+"""Such a search and its result."""
+
+
+def finished(search: Pieces[Found]) -> Found:
+    """The result of a search in one piece."""
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            found: Found = end.value
+            return found
+
+
+def first_of(groups: Iterable[Iterable[Found]], most: int) -> Pieces[list[Found]]:
+    """The first of many, group by group; a group may cost a try, and so may each of its members."""
+    found = list[Found]()
+    for group in groups:
+        yield
+        for each in islice(group, most - len(found)):
+            found.append(each)
+            yield
+    return found
