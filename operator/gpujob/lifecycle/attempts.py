@@ -17,7 +17,7 @@ from gpujob.status.attempts.waits import read_time, within
 from gpujob.status.job import job_status
 from gpujob.status.job.conditions import ConditionUpdate
 from gpujob.status.records.objects import ChildRecord, JobRecord
-from gpujob.values.names import attempt_in
+from gpujob.values.names import attempt_in, child_name
 from gpujob.values.quantity import exact_dollars
 from gpujob.values.untrusted import condition, table, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, State
@@ -57,9 +57,18 @@ def next_attempt(job: JobRecord) -> int:
     return last_attempt(job) + 1
 
 
+def is_child_name(job: JobRecord, name: object) -> bool:
+    """Whether a child of the job can have this name."""
+    attempt = attempt_in(name) if isinstance(name, str) else None
+    return attempt is not None and name == child_name(job.name, job.uid, attempt)
+
+
 def is_retired(job: JobRecord, child: ChildRecord) -> bool:
-    """Whether the status records that a child's attempt is over."""
-    return child.attempt <= last_attempt(job) and job.status.get("jobName") != child.name
+    """Whether the status records that a child's attempt is over. A name that no child can have is no such record."""
+    recorded = job.status.get("jobName")
+    if recorded and not is_child_name(job, recorded):
+        return False
+    return child.attempt <= last_attempt(job) and recorded != child.name
 
 
 def has_failed(job: JobRecord, attempt: int) -> bool:

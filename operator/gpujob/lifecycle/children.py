@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 
-from gpujob.lifecycle.attempts import has_failed, last_attempt, next_attempt
+from gpujob.lifecycle.attempts import has_failed, is_child_name, last_attempt, next_attempt
 from gpujob.status.attempts.waits import read_time
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
-from gpujob.values.names import attempt_in, child_name
+from gpujob.values.names import attempt_in
 
 TERMINAL = ("Succeeded", "Failed")
 
@@ -21,15 +21,15 @@ def current_child(job: JobRecord, children: Iterable[ChildRecord]) -> ChildRecor
     """
     by_attempt = {child.attempt: child for child in children}
     if name := job.status.get("jobName"):
-        if not _is_child_name(job, name):
+        if not is_child_name(job, name):
             return max(by_attempt.values(), key=lambda child: (not child.ended, child.attempt), default=None)
         return next((child for child in by_attempt.values() if child.name == name), None)
     last = by_attempt.get(last_attempt(job))
     if last is not None and last.ended and has_failed(job, last.attempt):
         # It stays for its logs.
         last = None
-    if last is not None and last.leaving and not last.ended:
-        # Only its pods are waited for: a finalizer can keep the object without limit.
+    if last is not None and last.leaving:
+        # Only its pods are waited for: a finalizer can keep the object without limit, and they end because it is deleted.
         last = None
     return by_attempt.get(next_attempt(job)) or last
 
@@ -54,14 +54,8 @@ def live_pods(job: JobRecord, pods: Iterable[PodState]) -> list[PodState]:
     """The pods of all attempts that may still run; a pod counts by the name of its Job, because labels are untrusted. One that was
     asked to end before it had a node gets none any more.
     """
-    mine = (pod for pod in pods if pod.phase not in TERMINAL and _is_child_name(job, pod.child_name))
+    mine = (pod for pod in pods if pod.phase not in TERMINAL and is_child_name(job, pod.child_name))
     return [pod for pod in mine if pod.node or not pod.leaving]
-
-
-def _is_child_name(job: JobRecord, name: object) -> bool:
-    """Whether a child of the job can have this name."""
-    attempt = attempt_in(name) if isinstance(name, str) else None
-    return attempt is not None and name == child_name(job.name, job.uid, attempt)
 
 
 def said_of(

@@ -149,6 +149,31 @@ def test_a_retired_child_is_deleted_and_a_suspended_job_writes_the_end_first() -
     )
 
 
+@pytest.mark.parametrize("attempt", [1, 7])
+@pytest.mark.parametrize("name", ["bogus", "other-0123456789-1", 7])
+def test_a_recorded_name_that_no_child_can_have_is_no_end_of_an_attempt(name: Any, attempt: int) -> None:
+    found = look({**RUNNING, "jobName": name, "attempt": attempt}, ONE, pods=(RUNS,)).action
+    assert (written(found)["state"], written(found)["jobName"]) == ("Running", NAME)
+
+
+@pytest.mark.parametrize("end", ["Failed", "Complete"])
+def test_a_child_that_ends_after_its_attempt_is_over_ends_the_job_only_where_its_program_has_ended_well(
+    end: str,
+) -> None:
+    ended = replace(ONE, ended=end)
+    failed = replace(RUNS, phase="Failed", running=False, exit_code=3)
+    well = replace(RUNS, phase="Succeeded", running=False, exit_code=0, ended="2026-01-01T12:00:05Z")
+    on_request = replace(well, leaving=True, gone_at="2026-01-01T12:00:04Z")
+    over = {"state": "Queued", "attempt": 1}
+    if end == "Failed":
+        assert look(over, ended, pods=(failed,)).action == DeleteChild(ended)
+        assert look(over, replace(ended, leaving=True), pods=(failed,)).action == Schedule()
+        return
+    assert written(look(over, ended, pods=(well,)).action)["state"] == "Succeeded"
+    assert look(over, ended, pods=(on_request,)).action == DeleteChild(ended)
+    assert look(over, replace(ended, leaving=True), pods=(on_request,)).action == Schedule()
+
+
 def unable(**changes: Any) -> tuple[ChildRecord, PodState]:
     """A child whose preflight says that the image cannot run it."""
     check = Check(True, False, Reason.NO_INTERPRETER, "the image has no python3")

@@ -41,6 +41,12 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
     return ends.try_again(evaluation, child, failure)
 
 
+def succeeded(evaluation: Evaluation, child: ChildRecord) -> bool:
+    """Whether the program of a child that has ended did what it had to. Where the status records that the attempt is over before, by a
+    suspension for one, nothing else that its child shows counts."""
+    return child.ended != "Failed" and _interruption(evaluation, child) is None
+
+
 def moved_by_fault(evaluation: Evaluation, child: ChildRecord) -> Action | None:
     """The end of an attempt on broken devices: the program gets SIGTERM and goes on elsewhere. Where no attempt is left it runs
     on, since it may still end well."""

@@ -36,7 +36,7 @@ def with_child(evaluation: Evaluation, child: ChildRecord) -> Action:
     probe = probe_runs.steps_of(child) is not None
     if probe and not retired and (result := probe_result(evaluation, child)):
         return EndProbe(child, result)
-    if child.ended and not (probe and retired):
+    if child.ended and not (retired and (probe or not failing.succeeded(evaluation, child))):
         return failing.ended(evaluation, child, follows=not (retired or probe))
     if child.leaving:
         return _leaving(evaluation, child)
