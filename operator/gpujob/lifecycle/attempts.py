@@ -179,19 +179,27 @@ def pause_left(job: JobRecord, now: datetime, timings: Timings) -> float:
     return min(max(left, 0.0), whole)
 
 
-def end_attempt(job: JobRecord, child: ChildRecord, ending: Ending, now: str, started: str = "") -> dict[str, Any]:
+def end_attempt(
+    job: JobRecord, child: ChildRecord, ending: Ending, now: str, started: str = "", ran_until: str = ""
+) -> dict[str, Any]:
     """The status of a job whose attempt ends at `now` (RFC 3339), or ended with its child Job before; another attempt can follow.
 
     It is written before the child is deleted and does not name the child, so that the child's deletion is no loss, whatever
     happens in between. The attempt's cost becomes part of `cost.earlier`. `started`: when its pods began to run, which the status
-    says only if it was written while they ran.
+    says only if it was written while they ran. `ran_until`: now as the attempt counts its seconds, where the server's clock jumps.
     """
     until = ended_at(child, now)
     job = _as_begun(job, child, within(started, child.created, until))
     status = job_status.without_child(job, ending.state, ending.updates, ending.reason, now)
-    status = job_status.with_cost(job, status, until) | {"attempt": child.attempt} | dict(ending.members)
+    counted = min(until, ran_until or until) if child.ended_at else ran_until or until
+    status = job_status.with_cost(job, status, counted) | {"attempt": child.attempt} | dict(ending.members)
     why = ending.message or next((each.message for each in ending.updates if isinstance(each, ConditionUpdate)), "")
     return with_entry(job, child, job_status.without_blanks(status), (ending.reason.value, ending.blame, why), until)
+
+
+def begun(job: JobRecord, child: ChildRecord, started: str, now: str) -> object:
+    """When the child's attempt began, as the status says it or will."""
+    return job.status.get("startTime") or within(started, child.created, ended_at(child, now))
 
 
 def _as_begun(job: JobRecord, child: ChildRecord, started: str) -> JobRecord:

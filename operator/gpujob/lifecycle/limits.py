@@ -72,14 +72,16 @@ def budget_of(job: JobRecord) -> int | None:
 def seconds_to_live(job: JobRecord, now: datetime) -> float | None:
     """Seconds until a job that has ended is to be deleted; None where it stays."""
     ttl = whole_number(job.spec.get("ttlSecondsAfterFinished"))
-    ended = read_time(job.status.get("completionTime")) or _ended(job)
+    ended = read_time(end_of(job))
     if ttl is None or ended is None:
         return None
     return min(float(ttl), (ended + timedelta(seconds=ttl) - now).total_seconds())
 
 
-def _ended(job: JobRecord) -> datetime | None:
-    """When the condition Complete or Failed became true."""
+def end_of(job: JobRecord) -> object:
+    """status.completionTime, else when the condition Complete or Failed became true; None where no time says it."""
+    if read_time(end := job.status.get("completionTime")) is not None:
+        return end
     ends = (ConditionType.COMPLETE, ConditionType.FAILED)
     updates = (c for c in tables(job.status, "conditions") if c.get("type") in ends and c.get("status") == "True")
-    return next((time for c in updates if (time := read_time(c.get("lastTransitionTime")))), None)
+    return next((time for c in updates if read_time(time := c.get("lastTransitionTime"))), None)

@@ -19,6 +19,7 @@ def next_action(view: JobView, sightings: Sightings, now: Moment, timings: Timin
     """The next action for a job; the only state is `Next.sightings`."""
     evaluation = Evaluation(view, sightings, now, timings)
     action = _action(evaluation)
+    evaluation.see(looked=now.elapsed)
     after = evaluation.requeue_after if evaluation.requeue_after < math.inf else None
     return Next(action, evaluation.sightings, after, evaluation.watches_nodes)
 

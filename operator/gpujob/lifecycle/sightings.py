@@ -62,7 +62,19 @@ class Sightings:
     """The deleted Job whose pods run on; restarts with each request to delete them."""
     unready: tuple[tuple[str, float], ...] = ()
     """Nodes of such pods that are NotReady, by name."""
+    looked: float | None = None
+    """The last look at the job."""
+    made: tuple[str, float] = UNSEEN
+    """The child that this process created, and when."""
+    running: tuple[str, float, float] = ("", 0.0, 0.0)
+    """A startTime, when it was first seen, and the seconds that had passed since then; the same for the next two."""
+    failing: tuple[str, float, float] = ("", 0.0, 0.0)
+    """A failingSince."""
+    over: tuple[str, float, float] = ("", 0.0, 0.0)
+    """When the job ended."""
 
     def of_new_child(self, uid: str, now: float) -> Sightings:
         """With what a look at a child would see that was made now: it has no pods yet, and its waits begin."""
-        return replace(self, unbound=(uid, now), refused=(uid, now, 0), not_running=(State.PLACED, now))
+        return replace(
+            self, made=(uid, now), unbound=(uid, now), refused=(uid, now, 0), not_running=(State.PLACED, now)
+        )

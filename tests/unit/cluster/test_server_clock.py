@@ -50,13 +50,42 @@ def test_an_answer_that_took_long_does_not_set_the_clock_back() -> None:
     assert time.clock.now() == NOON + timedelta(seconds=60)
 
 
-def test_a_server_whose_clock_is_set_is_followed_ahead_at_once_and_back_after_three_answers() -> None:
+@pytest.mark.parametrize("step", [3600, -3600])
+def test_a_server_whose_clock_is_set_is_followed_after_three_answers_in_ten_seconds(step: int) -> None:
+    time = settled()
+    for second in (0, 1, 2, 9):
+        time.seconds = 200.0 + second
+        time.answer(NOON + timedelta(seconds=100 + step + second))
+        assert time.clock.now() == NOON + timedelta(seconds=100 + second)
+    time.seconds = 210.0
+    time.answer(NOON + timedelta(seconds=110 + step))
+    assert time.clock.now() == NOON + timedelta(seconds=110 + step)
+
+
+def test_one_of_several_servers_whose_clock_is_wrong_changes_nothing() -> None:
+    time = settled()
+    for second in range(600):
+        time.seconds = 200.0 + second
+        wrong = 3600 if second % 3 else 0
+        time.answer(NOON + timedelta(seconds=100 + second + wrong))
+        assert time.clock.now() == NOON + timedelta(seconds=100 + second)
+
+
+def test_of_the_first_ten_seconds_the_earliest_answer_counts() -> None:
+    time = Time()
+    time.answer(NOON + timedelta(hours=1))
+    time.seconds += 2
+    time.answer(NOON + timedelta(seconds=2))
+    assert time.clock.now() == NOON + timedelta(seconds=2)
+    time.seconds += 2
+    time.answer(NOON + timedelta(hours=1, seconds=4))
+    assert time.clock.now() == NOON + timedelta(seconds=4)
+
+
+def settled() -> Time:
+    """At monotonic second 200 the server's time is 100 seconds after noon."""
     time = Time()
     time.answer(NOON)
-    time.answer(NOON + timedelta(hours=1))
-    assert time.clock.now() == NOON + timedelta(hours=1)
-    for number in range(3):
-        assert time.clock.now() >= NOON + timedelta(hours=1)
-        time.seconds += 1
-        time.answer(NOON + timedelta(seconds=number))
-    assert abs((time.clock.now() - NOON).total_seconds() - 2) <= 1
+    time.seconds = 200.0
+    time.answer(NOON + timedelta(seconds=100))
+    return time

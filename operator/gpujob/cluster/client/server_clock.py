@@ -15,19 +15,24 @@ from typing import Final
 SLACK: Final = 5.0
 """Seconds by which a response may seem old: the header has whole seconds, and responses take time."""
 
-DISAGREE: Final = 3
-"""Old responses in a row before the clock is set back: one may have waited in a queue for long."""
+AGREE: Final = 3
+"""Responses in a row that say the same other time before the clock is set to it."""
+
+CONFIRMED: Final = 10.0
+"""Seconds from the first to the last of them: one may have waited in a queue for long, and one of several API servers may be wrong."""
 
 
 class ServerClock:
-    """With several API servers the time of the one whose clock is furthest ahead."""
+    """The earliest time that responses of the first seconds say, until others agree on another time for a while: one of several API
+    servers whose clock is wrong changes nothing, and a clock that is set is followed."""
 
     def __init__(
         self, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self._monotonic, self._wall = monotonic, wall
         self._ahead: float | None = None  # of the monotonic clock, in seconds since 1970
-        self._last, self._behind = "", 0
+        self._last, self._first = "", 0.0
+        self._other, self._since, self._count = 0.0, 0.0, 0
 
     def note(self, header: str | None) -> None:
         """Applies the Date header of a response; an invalid one is ignored."""
@@ -37,15 +42,25 @@ class ServerClock:
             stated = parsedate_to_datetime(header).timestamp()
         except (ValueError, OverflowError):
             return
-        self._last, ahead = header, stated - self._monotonic()
-        if self._ahead is None or ahead > self._ahead:
-            self._ahead, self._behind = ahead, 0
-        elif ahead > self._ahead - SLACK:
-            self._behind = 0
+        self._last, now = header, self._monotonic()
+        ahead = stated - now
+        if self._ahead is None:
+            self._ahead, self._first = ahead, now
+        elif abs(ahead - self._ahead) < SLACK:
+            self._ahead, self._count = max(ahead, self._ahead), 0
+        elif ahead < self._ahead and now - self._first < CONFIRMED:
+            self._ahead, self._count = ahead, 0
         else:
-            self._behind += 1
-            if self._behind >= DISAGREE:
-                self._ahead, self._behind = ahead, 0
+            self._note_other(ahead, now)
+
+    def _note_other(self, ahead: float, now: float) -> None:
+        """Notes a response of another time than the clock's."""
+        if self._count and abs(ahead - self._other) < SLACK:
+            self._other, self._count = max(ahead, self._other), self._count + 1
+        else:
+            self._other, self._since, self._count = ahead, now, 1
+        if self._count >= AGREE and now - self._since >= CONFIRMED:
+            self._ahead, self._count = self._other, 0
 
     def now(self) -> datetime:
         """The time in UTC."""

@@ -10,8 +10,9 @@ from gpujob.lifecycle.attempts import has_failed
 from gpujob.lifecycle.children import TERMINAL, pods_of, superfluous
 from gpujob.lifecycle.failures.causes import lost_with_node
 from gpujob.lifecycle.failures.start_failures import start_failure
-from gpujob.lifecycle.limits import seconds_to_live
+from gpujob.lifecycle.limits import end_of, seconds_to_live
 from gpujob.lifecycle.stalls import StallAction
+from gpujob.lifecycle.steps import lasting
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.lifecycle.steps.outliving import is_outlived
 from gpujob.lifecycle.steps.reporting import report
@@ -38,7 +39,7 @@ def after_the_end(evaluation: Evaluation) -> Action:
         return DeleteChild(child)
     if child is not None and _is_forged_end(evaluation, child):
         return report(evaluation, child)
-    left = None if job.leaving else seconds_to_live(job, evaluation.now.server)
+    left = None if job.leaving else seconds_to_live(job, lasting.end_clock(evaluation, end_of(job)))
     if left is not None and left <= 0 and not (child is not None and not child.ended):
         return DeleteJob()
     evaluation.requeue(left or 0.0)

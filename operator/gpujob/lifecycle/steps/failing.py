@@ -13,7 +13,7 @@ from gpujob.lifecycle.failures.failure import Blame, Failure
 from gpujob.lifecycle.failures.interruptions import interruption
 from gpujob.lifecycle.failures.start_failures import start_failure
 from gpujob.lifecycle.sightings import UNSEEN
-from gpujob.lifecycle.steps import ends
+from gpujob.lifecycle.steps import ends, lasting
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import probe_runs
 from gpujob.status.records.objects import ChildRecord, PodState
@@ -36,7 +36,7 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
     if failure is None:
         pods = evaluation.known_pods
         failure = failure_of(child, pods, seen, _faults(evaluation, child, pods), evaluation.first_of(child))
-    if not may_retry(job, failure.blame, evaluation.now.server) or not follows or job.leaving:
+    if not may_retry(job, failure.blame, lasting.retry_clock(evaluation)) or not follows or job.leaving:
         return ends.fail_for_good(evaluation, child, seen, failure)
     return ends.try_again(evaluation, child, failure)
 
@@ -54,7 +54,7 @@ def moved_by_fault(evaluation: Evaluation, child: ChildRecord) -> Action | None:
     if not faults:
         evaluation.see(faulty=UNSEEN)
         return None
-    if not may_retry(evaluation.job, Blame.INFRASTRUCTURE, evaluation.now.server):
+    if not may_retry(evaluation.job, Blame.INFRASTRUCTURE, lasting.retry_clock(evaluation)):
         return None
     if evaluation.seconds_left("faulty", child, evaluation.timings.device_fault) > 0:
         return None

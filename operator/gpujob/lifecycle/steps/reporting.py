@@ -12,7 +12,7 @@ from gpujob.lifecycle.actions import Action, Finish, Nothing, Numbers, WriteStat
 from gpujob.lifecycle.attempts import with_entry
 from gpujob.lifecycle.limits import nearest_limit
 from gpujob.lifecycle.stalls import Stall
-from gpujob.lifecycle.steps import ends
+from gpujob.lifecycle.steps import ends, lasting
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.lifecycle.steps.stalling import with_stall
 from gpujob.lifecycle.steps.waiting import Unbound
@@ -40,6 +40,7 @@ def report(
     if _is_reported_later(evaluation, child, seen):
         return Nothing()
     status = job_status.placed(job, child, seen, evaluation.now.text, view.telemetry, view.price_now)
+    status = ends.with_cost(evaluation, status)
     status = with_stall(evaluation, status, stalled) if seen.state is State.RUNNING else status
     if not child.leaving and (limited := _limited(evaluation, child, status)) is not None:
         return limited
@@ -68,7 +69,7 @@ def _is_reported_later(evaluation: Evaluation, child: ChildRecord, seen: Observa
 def _limited(evaluation: Evaluation, child: ChildRecord, status: Mapping[str, Any]) -> Action | None:
     """The end of an attempt whose job has reached a limit; `status` is what would be said otherwise."""
     job, now = evaluation.job, evaluation.now
-    limit = nearest_limit(job, status, now.server)
+    limit = nearest_limit(job, status, lasting.run_clock(evaluation, status.get("startTime")))
     if limit is None:
         return None
     if limit.seconds_left > 0:

@@ -10,7 +10,7 @@ from gpujob.lifecycle.actions import Action
 from gpujob.lifecycle.failures.failure import Blame, Failure
 from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.stalls import Stall, StallAction
-from gpujob.lifecycle.steps import ends
+from gpujob.lifecycle.steps import ends, lasting
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import probe_runs
 from gpujob.status.job import conditions
@@ -29,7 +29,9 @@ def stall(evaluation: Evaluation, child: ChildRecord) -> Stall | None:
     measured = evaluation.view.telemetry.measured
     if measured is not None and not measured.compared:
         return None  # The other pods are being read: one that works ends the standstill, and who is behind is not known yet.
-    found = stalls.stall_of(job, evaluation.view.telemetry, evaluation.now.server) if counts else None
+    # What never reported is counted from the beginning of the attempt.
+    now = evaluation.now.server if measured else lasting.run_clock(evaluation, job.status.get("startTime"))
+    found = stalls.stall_of(job, evaluation.view.telemetry, now) if counts else None
     if found is None:
         evaluation.see(stalled=UNSEEN)
         return None

@@ -1,0 +1,47 @@
+"""How long something has lasted that may end a job for good: its running, the time since its first failure, and since its end.
+
+The server's clock says it, as long as it agrees with what this process saw pass by its own clock: an API server whose clock jumps, or
+one of several whose clock is wrong, ends no job. A process that starts has seen nothing pass, and believes the server's clock once.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from gpujob.lifecycle.steps.evaluation import Evaluation
+from gpujob.status.attempts.cost import CLOCKS
+from gpujob.status.attempts.waits import read_time
+
+
+def run_clock(evaluation: Evaluation, start: object) -> datetime:
+    """The time now as the current attempt counts it, which began at `start` (RFC 3339)."""
+    held, child = evaluation.sightings.made, evaluation.child
+    return _clock(evaluation, "running", start, held[1] if child is not None and held[0] == child.uid else None)
+
+
+def retry_clock(evaluation: Evaluation) -> datetime:
+    """The time now as spec.retries.withinSeconds counts it, from status.failingSince."""
+    return _clock(evaluation, "failing", evaluation.job.status.get("failingSince"), evaluation.sightings.looked)
+
+
+def end_clock(evaluation: Evaluation, end: object) -> datetime:
+    """The time now as spec.ttlSecondsAfterFinished counts it, from the job's `end` (RFC 3339)."""
+    return _clock(evaluation, "over", end, evaluation.sightings.looked)
+
+
+def _clock(evaluation: Evaluation, name: str, since: object, absent: float | None) -> datetime:
+    """The server's time, or `since` plus what passed since this process saw it, if the two differ by more than clocks may.
+
+    `absent`: when it had not begun yet, by the monotonic clock; None where this process does not know.
+    """
+    now, begun = evaluation.now, read_time(since)
+    if begun is None or not isinstance(since, str):
+        return now.server
+    by_server, held = (now.server - begun).total_seconds(), getattr(evaluation.sightings, name)
+    if held[0] != since:
+        most = by_server if absent is None else now.elapsed - absent
+        age = max(0.0, by_server if by_server <= most + CLOCKS else most)
+        held = (since, now.elapsed, age)
+        evaluation.see(**{name: held})
+    passed = held[2] + now.elapsed - held[1]
+    return now.server if abs(by_server - passed) <= CLOCKS else begun + timedelta(seconds=passed)

@@ -1,0 +1,67 @@
+"""The Date header of some answers, or of all from a second on, is wrong: no job ends, none goes, and none costs more by that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from email.utils import format_datetime
+from functools import cache
+from typing import Any, Final
+
+import pytest
+
+from tests.simulation.api_server import Program
+from tests.simulation.virtual_time import run
+from tests.simulation.world import Story, World
+
+Offset = Callable[[float], float]
+OFFSETS: Final[dict[str, Offset]] = {
+    "an hour ahead for 5 s": lambda second: 3600.0 if 30 <= second < 35 else 0.0,
+    "an hour ahead for 270 s": lambda second: 3600.0 if 30 <= second < 300 else 0.0,
+    "an hour behind for 270 s": lambda second: -3600.0 if 30 <= second < 300 else 0.0,
+    "ten minutes ahead at every other answer": lambda second: 600.0 if int(second) % 2 else 0.0,
+    "an hour ahead from now on": lambda second: 3600.0 if second >= 30 else 0.0,
+    "an hour ahead at first": lambda second: 3600.0 if second < 10 else 0.0,
+}
+STORIES: Final[dict[str, tuple[dict[str, Any], Program, float]]] = {
+    "a deadline that it keeps": ({"activeDeadlineSeconds": 1800}, Program(runs_for=600.0), 1500.0),
+    "a deadline in its second attempt": ({"activeDeadlineSeconds": 150}, Program(evicted=1, runs_for=240.0), 600.0),
+    "a time to live": ({"ttlSecondsAfterFinished": 600}, Program(runs_for=20.0), 500.0),
+    "retries within half an hour": (
+        {"retries": {"user": 2, "withinSeconds": 1800}},
+        Program(exit_code=3, runs_for=100.0),
+        900.0,
+    ),
+    "a budget": ({"placement": {"budget": "20"}}, Program(runs_for=300.0), 700.0),
+}
+
+
+async def play(name: str, offset: Offset) -> World:
+    spec, program, until = STORIES[name]
+    deeds = ((1.0, lambda world: world.submit("j", gpusPerNode=8, **spec)),)
+    world = World(Story(name, deeds, program, until=until))
+    server = world.server
+    wrong = lambda: server.time() + timedelta(seconds=offset(server.loop.time()))  # noqa: E731
+    server.date = lambda: format_datetime(wrong(), usegmt=True)  # type: ignore[method-assign]
+    await world.run()
+    return world
+
+
+def dollars(world: World) -> float:
+    (job,) = world.server.objects["gpujobs"].values()
+    return float(job["status"]["cost"]["accrued"])
+
+
+@cache
+def undisturbed(name: str) -> World:
+    world: World = run(play(name, lambda _: 0.0))
+    return world
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("name", STORIES)
+def test_every_job_ends_as_with_a_right_clock_at_the_same_cost(name: str, offset: str) -> None:
+    wanted, world = undisturbed(name), run(play(name, OFFSETS[offset]))
+    assert world.left() == wanted.left()
+    # The pause before another attempt may be shorter; a minute of 8 GPUs costs 53 cents.
+    assert dollars(world) <= dollars(wanted) + 0.53
