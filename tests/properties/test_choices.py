@@ -13,6 +13,7 @@ from worlds import clusters, prices, specs
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.load import load_catalog
 from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.kubernetes.persistent_volumes import Mount
 from gpujob.fleet.kubernetes.runtime_classes import lacks
 from gpujob.fleet.policy.resource_quota import read_quota
 from gpujob.fleet.pools.fleet import Fleet
@@ -25,7 +26,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.engine.gang_sizing import estimated
 from gpujob.placement.filters.pool_filters import POOL_RULES
 from gpujob.placement.filters.selection import pool_class_of, rules_of
-from gpujob.placement.request.demand import Demand, ExcludedNode
+from gpujob.placement.request.demand import Attachment, Demand, ExcludedNode
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring import score
 from gpujob.values.quantity import GI
@@ -56,6 +57,20 @@ def shapes(draw: st.DrawFn) -> list[dict[str, Any]]:
         },
     )
     return draw(st.lists(kinds, min_size=1, max_size=3))
+
+
+attached = st.one_of(
+    st.just({}),
+    st.just({}),
+    st.sets(st.sampled_from(["n0", "n1", "n2", "other-0", "cpu"]), min_size=1, max_size=2).map(
+        lambda names: {
+            "single": ("c",),
+            "attached": (Attachment("c", tuple(Mount(name, "pod p") for name in sorted(names))),),
+            "attachable": frozenset(names),
+        }
+    ),
+)
+"""What other pods mount of a job's claims."""
 
 
 @st.composite
@@ -89,6 +104,7 @@ def wishes(draw: st.DrawFn) -> Demand:
         pools_resting=resting,
         gfx_override=override,
         excluded_nodes=excluded,
+        **draw(attached),
     )
 
 

@@ -11,6 +11,7 @@ from test_turns import CLASSES, queues, told
 from worlds import clusters
 
 from gpujob.fleet.devices.group import groups_of
+from gpujob.fleet.kubernetes.persistent_volumes import VolumeClaim, Volumes
 from gpujob.fleet.kubernetes.priority_classes import PriorityClass
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.cluster_file import read_cluster
@@ -20,10 +21,23 @@ from gpujob.schedule.queue import ALWAYS, SchedulingCycle, place_all
 from gpujob.schedule.waiting import Waiting
 
 events = st.lists(
-    st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 2, 4, 6, 7, 8, 64]), st.sampled_from(["1", "16", "100"])),
+    st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 2, 4, 6, 7, 8, 64]), st.sampled_from(["1", "16", "100"]),
+              st.sampled_from(["", "", "once", "one-pod"])),
     min_size=2, max_size=8,
 )  # fmt: skip
-"""A node, the GPUs that its holder has left from now on, and the holder's CPU."""
+"""A node, the GPUs that its holder has left from now on, the holder's CPU, and the claim that it mounts."""
+
+VOLUMES = Volumes(
+    {("team", "once"): VolumeClaim(one_node=True), ("team", "one-pod"): VolumeClaim(one_node=True, one_pod=True)},
+    complete=True,
+)
+
+
+@st.composite
+def claiming(draw: st.DrawFn) -> list[Waiting]:
+    """A queue, some of whose jobs mount a claim."""
+    claims = st.sampled_from([(), (), ("once",), ("one-pod",), ("once", "one-pod")])
+    return [replace(each, demand=each.demand.but(claims=draw(claims))) for each in draw(queues())]
 
 
 class World:
@@ -37,29 +51,32 @@ class World:
             self.index.put_node(node, groups_of(node, ANY_IMAGES))
         self.resources = {node.name: [group.resource for group in groups_of(node, ANY_IMAGES)] for node in self.nodes}
         for node in self.nodes:
-            self.hold(node.name, 8, "1")
+            self.hold(node.name, 8, "1", "")
 
-    def happens(self, place: int, gpus: int, cpu: str) -> None:
-        self.hold(self.nodes[place % len(self.nodes)].name, gpus, cpu)
+    def happens(self, place: int, gpus: int, cpu: str, claim: str) -> None:
+        self.hold(self.nodes[place % len(self.nodes)].name, gpus, cpu, claim)
 
-    def hold(self, name: str, gpus: int, cpu: str) -> None:
+    def hold(self, name: str, gpus: int, cpu: str, claim: str) -> None:
         """The pod that holds a node's devices has this many of them."""
         asks = dict.fromkeys(self.resources[name][:1], str(gpus)) if gpus else {}
-        (held,) = read_cluster([pod(f"on-{name}", name, asks, cpu=cpu)]).pods
+        raw = pod(f"on-{name}", name, asks, cpu=cpu)
+        raw["metadata"]["namespace"] = "team"
+        raw["spec"]["volumes"] = [{"persistentVolumeClaim": {"claimName": claim}}] if claim else []
+        (held,) = read_cluster([raw]).pods
         self.index.put_pod(("", held.uid), held)
 
     def fleet(self) -> Fleet:
         known = {held["metadata"]["name"]: PriorityClass(held["metadata"]["name"], held["value"]) for held in CLASSES}
-        return replace(self.index.fleet(), priorities=known)
+        return replace(self.index.fleet(), priorities=known, volumes=VOLUMES)
 
 
 def fresh(queue: list[Waiting], fleet: Fleet) -> object:
     return told(place_all(queue, fleet, ANY_IMAGES))
 
 
-@given(objects=clusters(odd=False, admin=False), queue=queues(), events=events)
+@given(objects=clusters(odd=False, admin=False), queue=claiming(), events=events)
 def test_a_cycle_with_the_refusals_of_the_last_one_decides_as_a_fresh_one(
-    objects: list[Object], queue: list[Waiting], events: list[tuple[int, int, str]]
+    objects: list[Object], queue: list[Waiting], events: list[tuple[int, int, str, str]]
 ) -> None:
     world, refusals = World(objects), LastRejections()
     for event in (None, *events):
@@ -72,9 +89,9 @@ def test_a_cycle_with_the_refusals_of_the_last_one_decides_as_a_fresh_one(
         assert again == fresh(queue, fleet)
 
 
-@given(objects=clusters(odd=False, admin=False), queue=queues(), events=events)
+@given(objects=clusters(odd=False, admin=False), queue=claiming(), events=events)
 def test_where_all_classes_are_refused_again_a_fresh_decision_refuses_everybody(
-    objects: list[Object], queue: list[Waiting], events: list[tuple[int, int, str]]
+    objects: list[Object], queue: list[Waiting], events: list[tuple[int, int, str, str]]
 ) -> None:
     world, refusals = World(objects), LastRejections()
     refusals.begin(0)
