@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices.throughput import Speed
@@ -29,8 +29,9 @@ from gpujob.placement.filters import pool_filters
 from gpujob.placement.filters.fixable import can_be_fixed, fix_could_help
 from gpujob.placement.filters.job_validation import unknown_exclusions
 from gpujob.placement.filters.memory import heads_not_divided, memory_tight, risk, sharding_assumed
+from gpujob.placement.filters.pool_filters import PoolRule
 from gpujob.placement.filters.quota import Allowance
-from gpujob.placement.filters.selection import FilterSelection
+from gpujob.placement.filters.selection import FilterSelection, PoolClass
 from gpujob.placement.images import filters
 from gpujob.placement.images.compatibility import Findings
 from gpujob.placement.images.selection import ImageGroup, ImageSelector
@@ -39,14 +40,13 @@ from gpujob.placement.scoring import score
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.scoring.score import PoolResult
 from gpujob.placement.scoring.speed import speed_of
+from gpujob.values.derived import derived
 from gpujob.values.finding import Finding, listed
 from gpujob.values.vocabulary import FIXABLE_REASONS, Method, Outcome, Precision, Reason
 
 
 class GangEvaluator:
     """Evaluates a demand of one gang on one pool after the other."""
-
-    __slots__ = ("allowance", "asking", "catalog", "demand", "fleet", "problems", "rejections", "scales", "unknown")
 
     def __init__(
         self,
@@ -60,8 +60,19 @@ class GangEvaluator:
         self.demand, self.fleet, self.catalog = demand, fleet, catalog
         self.asking, self.rejections, self.problems = asking, rejections, problems
         self.allowance = Allowance(demand, fleet)
-        self.unknown = _unknown_to_the_fleet(demand, fleet, catalog)
         self.scales = demand.scales(demand.gang)
+        self._filters: dict[PoolClass, Sequence[PoolRule]] = {}
+
+    @derived
+    def warnings(self) -> _JobWarnings:
+        """The warnings that hold for every pool."""
+        demand = self.demand
+        return _JobWarnings(
+            tuple(sharding_assumed(demand)),
+            tuple(_of_program(demand)),
+            tuple(_of_user(demand)),
+            _unknown_to_the_fleet(demand, self.fleet, self.catalog),
+        )
 
     def trials(self, pool: Pool) -> Sequence[PoolResult]:
         """Every image on one pool."""
@@ -101,7 +112,7 @@ class GangEvaluator:
 
     def _rejections(self, pool: Pool) -> Findings:
         """All findings that reject a pool whatever the image."""
-        of_rules = self.asking.rejections(self.demand, pool, self.fleet)
+        of_rules = self.asking.rejections(self.demand, pool, self.fleet, self._filters)
         return (*self.problems, *of_rules, *self.rejections.of_device(pool))
 
 
@@ -111,6 +122,15 @@ def _by_size(alike: ImageGroup, uniform: int) -> Iterator[tuple[int | None, Imag
     for index, image in enumerate(alike.images):
         indices[relevant_size(image.size, uniform)].append(index)
     return ((size, alike.only(some)) for size, some in indices.items())
+
+
+class _JobWarnings(NamedTuple):
+    """The warnings about a gang of a job that hold for every pool, by their place among those about the pool."""
+
+    sharding: Findings
+    program: Findings
+    user: Findings
+    unknown: Findings
 
 
 class _PoolEvaluation:
@@ -149,15 +169,17 @@ class _PoolEvaluation:
         over, forever = _over_quota(asked, pool, room, size)
         self._before, self._beyond, self._busy = of_pool, (*room.never, *forever), (*room.busy, *over)
         self._fixable = can_be_fixed(pool, (*self._before, *self._beyond))
-        self._warnings = tuple(_warnings_before(demand, pool))
-        nodes = room.nodes or room.awaited
+        of_job, nodes = asked.warnings, room.nodes or room.awaited
+        self._warnings = (*_warnings_before(demand, pool, of_job), *pool.warnings)
         self._suspected = any(node.suspected is not None for node in nodes)
         self._planned = bool(_disturbances(demand, nodes))
         self._risk = risk(demand, demand.gang, pool)
+        of_room = (*_of_nodes(demand, nodes), *_warnings_after(demand, pool, room))
         self._after = (
-            *_of_nodes(demand, nodes),
-            *_warnings_after(demand, pool, room),
-            *asked.unknown,
+            *of_room,
+            *of_job.user,
+            *_without_bf16(demand, pool),
+            *of_job.unknown,
             *asked.allowance.unchecked(pool),
         )
 
@@ -168,11 +190,12 @@ class _PoolEvaluation:
         warnings = self._warnings + (_UNCHECKED if alike.images[0].facts is None else ()) + alike.warnings + self._after
         pool, gang, price, coming = self._pool, demand.gang, self._price, self._room.coming
         speed, scales, suspected, planned = self._speed, self._asked.scales, self._suspected, self._planned
+        # From a tuple, in three quarters of the time: an explanation makes thousands.
         candidates = [
-            Candidate(
+            Candidate._make((
                 pool, image.choice, gang, outcome, self._before + rejections + self._beyond if rejections else unrefused,
                 warnings, price, coming, speed, scales, suspected, planned, self._risk,
-            )
+            ))
             for image, rejections in zip(alike.images, alike.rejections, strict=True)
         ]  # fmt: skip
         ranks = [image.rank for image in alike.images]
@@ -224,16 +247,19 @@ MOST_SUSPECTED: Final = 8
 """The number of a gang's nodes whose warnings are shown."""
 
 
-def _warnings_before(demand: Demand, pool: Pool) -> Iterator[Finding]:
+def _warnings_before(demand: Demand, pool: Pool, of_job: _JobWarnings) -> Iterable[Finding]:
     """Warnings that hold for all images, shown before the warnings about the image."""
-    yield from memory_tight(demand, pool)
-    yield from sharding_assumed(demand)
-    yield from heads_not_divided(demand, pool)
+    if demand.model is None:
+        return of_job.program
+    return (*memory_tight(demand, pool), *of_job.sharding, *heads_not_divided(demand, pool), *of_job.program)
+
+
+def _of_program(demand: Demand) -> Iterator[Finding]:
+    """What is unknown of the job's program."""
     yield from _of_other_frameworks(demand)
     yield from _without_steps(demand)
     if not demand.own_command:
         yield Finding(Reason.NO_COMMAND, "no command is given: the image's own runs; write spec.command")
-    yield from pool.warnings
 
 
 WITHOUT_TORCH: Final = frozenset({"jax", "tensorflow"})
@@ -292,7 +318,7 @@ def _of_nodes(demand: Demand, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
 
 
 def _warnings_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Finding]:
-    """Warnings that hold for all images, shown after the warnings about the image."""
+    """Warnings about the room, which hold for all images, shown after the warnings about the image."""
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
     if room.coming and asked_of(demand).storage and any(n.coming and lacks_disk(n.allocatable) for n in room.nodes):
@@ -305,10 +331,13 @@ def _warnings_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Findi
         sentence = "whether {} can mount an image as a volume is not known: {}"
         name = f"node {unknown.name}" if unknown.name else "a node to be added"
         yield Finding(Reason.IMAGE_VOLUME_UNCHECKED, sentence, (name, unknown.image_mounts.why))
+
+
+def _of_user(demand: Demand) -> Iterator[Finding]:
+    """What is unusual about the user of the job's containers."""
     yield from _beyond_ids(demand)
     if demand.as_root:
         yield Finding(Reason.RUNS_AS_ROOT, 'runs as root, which the "restricted" Pod Security level refuses')
-    yield from _without_bf16(demand, pool)
 
 
 def _without_bf16(demand: Demand, pool: Pool) -> Iterator[Finding]:

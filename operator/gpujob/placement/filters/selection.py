@@ -123,20 +123,27 @@ def _pool_class(facts: tuple[object, ...], asked: frozenset[PoolRule]) -> PoolCl
 class FilterSelection:
     """The filters for a demand, run for each of its gangs on one pool after the other."""
 
-    __slots__ = ("_asked", "_but_numbers", "_rules")
+    __slots__ = ("_but_numbers", "_rules")
 
     def __init__(self, demand: Demand) -> None:
         self._rules = rules_of(demand)
-        self._asked: dict[frozenset[PoolRule], Sequence[PoolRule]] = {}
         self._but_numbers: dict[frozenset[PoolRule], tuple[Sequence[PoolRule], bool]] = {}
 
-    def rejections(self, demand: Demand, pool: Pool, fleet: Fleet) -> Iterator[Finding]:
-        """All findings that reject a pool for a gang."""
-        about = pool_class_of(pool).rules
-        asked = self._asked.get(about)
-        if asked is None:
-            asked = self._asked[about] = [rule for rule in self._rules if rule in about]
-        return filter(None, [rule(demand, pool, fleet) for rule in asked])
+    def rejections(
+        self, demand: Demand, pool: Pool, fleet: Fleet, left: dict[PoolClass, Sequence[PoolRule]]
+    ) -> Iterator[Finding]:
+        """All findings that reject a pool for a gang. `left` belongs to the gang: the filters for further pools of a class, without
+        those that pass all of it.
+        """
+        pool_class = pool_class_of(pool)
+        if pool_class in left:
+            return filter(None, [rule(demand, pool, fleet) for rule in left[pool_class]])
+        asked = [rule for rule in self._rules if rule in pool_class.rules]
+        found = [rule(demand, pool, fleet) for rule in asked]
+        shared = _OF_POOL_CLASS if _OF_POOL_CLASS.issuperset(set(asked) - _OF_NUMBERS) else frozenset[PoolRule]()
+        rules = zip(asked, found, strict=True)
+        left[pool_class] = [rule for rule, finding in rules if finding is not None or rule not in shared]
+        return filter(None, found)
 
     def first_refusal(self, demand: Demand, pool: Pool, fleet: Fleet) -> tuple[Finding | None, bool]:
         """The first finding, numbers aside, that rejects a pool for a gang, and whether it rejects the whole class; later
