@@ -95,9 +95,9 @@ def ranked(pools: Iterable[Sequence[PoolResult]], demand: Demand) -> tuple[tuple
     objective = objective_used(demand.objective, [trial.candidate for place in stands for _, trial in place])
     bests = [min(place, key=_first)[1].candidate for place in stands]
     aim = aim_of(objective, [each for each in bests if each.outcome is Outcome.FITS], demand)
-    stands.sort(key=lambda place: rank_of(min(place, key=_first)[1].candidate, aim, demand))
+    places = sorted(zip(bests, stands, strict=True), key=lambda place: rank_of(place[0], aim, demand))
     equal: dict[tuple[object, ...], list[PoolResult]] = {}
-    for index, place in enumerate(stands):
+    for index, (_, place) in enumerate(places):
         for (outcome, refused, image), trial in place:
             equal.setdefault((outcome, refused, index, image), []).append(trial)
     ordered = [equal[rank] for rank in sorted(equal)]
@@ -291,13 +291,13 @@ def is_tied(one: Candidate, other: Candidate, objective: Objective, demand: Dema
 
 def telling(warnings: Iterable[Finding]) -> int:
     """The number of warnings that lower a candidate's rank."""
-    return sum(warning.reason not in SILENT_WARNINGS for warning in warnings)
+    return sum([warning.reason not in SILENT_WARNINGS for warning in warnings])
 
 
 def _in_pool(trial: PoolResult, demand: Demand) -> _Standing:
     candidate = trial.candidate
     refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
-    if any(finding.reason in OF_OWN_LISTS for finding in candidate.reasons):
+    if not OF_OWN_LISTS.isdisjoint([finding.reason for finding in candidate.reasons]):
         refused += MOST_REASONS  # The user knows whom the own lists exclude, and not what is wrong with the pools that they name.
     wanted = candidate.gang.accelerator
     if wanted is not None and not demand.may_mean((wanted,), candidate.pool):
