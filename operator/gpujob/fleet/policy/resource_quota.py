@@ -102,8 +102,8 @@ def objects_of(pods: int, by_claim: bool) -> dict[str, int]:
     """The objects of a gang of this many pods besides them, by their names in quotas: its Job, the Service by which several pods
     find each other, and with `by_claim` the template of the pods' ResourceClaims.
     """
-    services = dict.fromkeys(("services", "count/services"), int(pods > 1))
-    return {**services, OF_TEMPLATES: int(by_claim), "count/jobs.batch": 1}
+    services = int(pods > 1)
+    return {"services": services, "count/services": services, OF_TEMPLATES: int(by_claim), "count/jobs.batch": 1}
 
 
 def taken_by_pods(
@@ -117,17 +117,16 @@ def taken_by_pods(
     """What pods use of a quota: their GPUs under each of the names in `counted`, other devices of each pod, and the volume claims
     of each pod; their requests equal their limits.
     """
+    cpu, memory, storage = needs.millicores, needs.memory, needs.storage or 0
     each = {
         **dict.fromkeys(counted, gpus),
         **{f"requests.{resource}": count for resource, count in others.items()},
-        **_of_claims(claims),
-        **dict.fromkeys(("cpu", "requests.cpu", "limits.cpu"), needs.millicores),
-        **dict.fromkeys(("memory", "requests.memory", "limits.memory"), needs.memory),
-        **dict.fromkeys(
-            ("ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage"), needs.storage or 0
-        ),
-        **dict.fromkeys(("pods", "count/pods"), 1),
-    }
+        **(_of_claims(claims) if claims else {}),
+        "cpu": cpu, "requests.cpu": cpu, "limits.cpu": cpu,
+        "memory": memory, "requests.memory": memory, "limits.memory": memory,
+        "ephemeral-storage": storage, "requests.ephemeral-storage": storage, "limits.ephemeral-storage": storage,
+        "pods": 1, "count/pods": 1,
+    }  # fmt: skip
     if any(name.endswith(OF_CLASS) for name in each):
         each[OF_RESOURCE_CLAIMS] = 1
     return {key: amount * pods for key, amount in each.items()}
