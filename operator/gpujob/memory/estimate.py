@@ -94,18 +94,18 @@ class Estimate:
 class Estimates:
     """The estimates of one workload on any number of GPUs: each is computed on first use, and once."""
 
-    __slots__ = ("_known", "_work")
+    __slots__ = ("_known", "work")
 
     def __init__(self, work: Workload) -> None:
-        self._work, self._known = work, dict[int, Estimate]()
+        self.work, self._known = work, dict[int, Estimate]()
 
     def on(self, gpus: int) -> Estimate:
         """The estimate on so many GPUs."""
         found = self._known.get(gpus)
         if found is None:
             # Derived from each other, because each reuses what the last one computed.
-            self._work = self._work.on(gpus)
-            found = self._known[gpus] = estimate(self._work)
+            self.work = self.work.on(gpus)
+            found = self._known[gpus] = estimate(self.work)
         return found
 
 

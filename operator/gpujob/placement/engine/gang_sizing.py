@@ -291,7 +291,7 @@ def _fewest(
 
 def _heads(demand: Demand, needs: Estimates) -> tuple[int, int] | None:
     """The heads that a model which is spread over several GPUs divides over them; None if they count for nothing."""
-    return known_heads(demand, needs.on(SEVERAL.gpus).work) if demand.spreads(SEVERAL) else None
+    return known_heads(demand, needs.work) if demand.spreads(SEVERAL) else None
 
 
 def _spread(work: Workload) -> Workload:
