@@ -7,7 +7,7 @@ evaluated by the same code as in `decide`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 
 from gpujob.fleet.pools.pool import Pool
@@ -18,7 +18,7 @@ from gpujob.placement.filters.memory import needed, risk
 from gpujob.placement.filters.selection import PoolClass
 from gpujob.placement.images.image import Image
 from gpujob.placement.scoring import score, waiting
-from gpujob.placement.scoring.pool_order import PoolScore, order_pools
+from gpujob.placement.scoring.pool_order import PoolOrder, PoolScore, order_pools
 from gpujob.placement.scoring.reservations import Reservation, holds_nothing, nearest
 from gpujob.placement.scoring.score import Aim, PoolResult, Rank, Worth
 from gpujob.placement.scoring.waiting import Danger
@@ -35,6 +35,7 @@ class GangSearch:
         "_every",
         "_known",
         "_least",
+        "_orders",
         "_pools",
         "_price_limit",
         "_refused",
@@ -46,13 +47,19 @@ class GangSearch:
         "rejections",
     )
 
-    def __init__(self, asked: GangEvaluator, every: Sequence[GangSearch], only: str | None = None) -> None:
+    def __init__(
+        self,
+        asked: GangEvaluator,
+        every: Sequence[GangSearch],
+        orders: dict[tuple[Objective, bool], PoolOrder],
+        only: str | None = None,
+    ) -> None:
         self.asked, self.demand, self.gang, self.fleet = asked, asked.demand, asked.demand.gang, asked.fleet
         self.catalog, self.rejections = asked.catalog, asked.rejections
         self._pools, self._least = self.gang.pools, needed(self.demand) or 0
         if only is not None:
             self._pools = frozenset({only}) & (self._pools if self._pools is not None else {only})
-        self._every = every
+        self._every, self._orders = every, orders
         self._but = self.fleet.joins if self.gang.nodes == 1 else frozenset[str]()
         limit = self.demand.max_price
         # The highest price of one GPU in micro-dollars.
@@ -73,7 +80,7 @@ class GangSearch:
         gpus, scales = self.gang.gpus, self.asked.scales
         # Where the speed grows with the number of GPUs, the value of one is that of the gang.
         ceiling = aim.ceiling if scales else None
-        for each in self._asked_about(self._in_order(aim)):
+        for each in self._asked_about(self._order(aim).ordered):
             if price_limit is not None and each.price is not None and each.price * gpus > price_limit:
                 if self.demand.trying is None:
                     return  # The order is that of the prices.
@@ -109,20 +116,24 @@ class GangSearch:
 
     def without_speed(self) -> Iterator[LazyCandidate]:
         """The candidates with a price and an unknown value."""
-        unknown = order_pools(self.demand, Aim(Objective.VALUE), self.fleet, self.catalog).without_speed
-        mine = unknown if self._pools is None else [each for each in unknown if each.pool in self._pools]
-        return filter(None, map(self._candidate, self._asked_about(mine)))
+        unknown = self._order(Aim(Objective.VALUE)).without_speed
+        return filter(None, map(self._candidate, self._asked_about(unknown)))
 
-    def _in_order(self, aim: Aim) -> Sequence[PoolScore]:
-        """The pools that the gang is for, best first."""
-        order = order_pools(self.demand, aim, self.fleet, self.catalog)
-        return order.ordered if self._pools is None else order.of(self._pools)
+    def _order(self, aim: Aim) -> PoolOrder:
+        """The pools, best first. The gangs share one order, except measured or tried ones."""
+        key = (aim.objective, aim.at_worst)
+        found = self._orders.get(key)
+        if found is None or self.demand.learned is not None or self.demand.trying is not None:
+            found = self._orders[key] = order_pools(self.demand, aim, self.fleet, self.catalog)
+        return found
 
-    def _asked_about(self, found: Sequence[PoolScore]) -> Iterator[PoolScore]:
-        """Those of the pools that have the memory and the price for the gang; these numbers exclude most pools."""
+    def _asked_about(self, found: Iterable[PoolScore]) -> Iterator[PoolScore]:
+        """The pools that the gang is for and that have the memory and the price; these numbers exclude most pools."""
         least, most, refused = self._least, self._price_limit, self._refused
+        if self._pools is not None:
+            found = (each for each in found if each.pool in self._pools)
         if self._but:
-            found = [each for each in found if each.pool not in self._but]
+            found = (each for each in found if each.pool not in self._but)
         for each in found:
             memory, price = each.memory, each.price
             if (

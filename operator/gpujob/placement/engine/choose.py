@@ -23,6 +23,7 @@ from gpujob.placement.images.selection import selector_of
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring import score, waiting
 from gpujob.placement.scoring.candidate import Choice
+from gpujob.placement.scoring.pool_order import PoolOrder
 from gpujob.placement.scoring.reservations import Reservation, holds_of_room
 from gpujob.placement.scoring.score import Aim, PoolResult, Rank, Worth
 from gpujob.values.vocabulary import Objective, Verdict
@@ -93,7 +94,8 @@ def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
     asking, rejections = FilterSelection(demand), selector_of(demand, catalog)
     asked = (GangEvaluator(demand.only(gang), fleet, catalog, asking, rejections) for gang in demand.gangs)
     every: list[GangSearch] = []
-    every += (GangSearch(each, every, only) for each in asked)
+    orders: dict[tuple[Objective, bool], PoolOrder] = {}
+    every += (GangSearch(each, every, orders, only) for each in asked)
     return every
 
 

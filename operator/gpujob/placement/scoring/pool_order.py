@@ -6,7 +6,7 @@ gang. It depends on facts and is cached with the fleet: a decision starts with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import NamedTuple, TypeVar
@@ -20,7 +20,6 @@ from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring import score
 from gpujob.placement.scoring.score import Aim, Rank, Worth
 from gpujob.placement.scoring.speed import speed_of
-from gpujob.values.derived import derived
 
 T = TypeVar("T")
 
@@ -78,20 +77,12 @@ class PoolScore(NamedTuple):
         return score.ties_of(pool, gang, warnings, paid and paid * (gang.gpus if scales or self.measured else 1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PoolOrder:
     """All pools of a fleet in the order of one objective, best first, and those of unknown value."""
 
     ordered: Sequence[PoolScore]
     without_speed: Sequence[PoolScore]
-
-    @derived
-    def _places(self) -> Mapping[str, int]:
-        return {each.pool: place for place, each in enumerate(self.ordered)}
-
-    def of(self, pools: Iterable[str]) -> Sequence[PoolScore]:
-        """Some of the pools in this order, by their names: of the many sizes of a model each is for a few."""
-        return [self.ordered[place] for place in sorted(self._places[name] for name in pools if name in self._places)]
 
 
 def order_pools(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> PoolOrder:
