@@ -38,6 +38,13 @@ def suspension(child: ChildRecord) -> Ending:
     return Ending(Reason.PLAN_ONLY, updates, State.SUSPENDED)
 
 
+def kept(child: ChildRecord) -> Ending:
+    """The child was deleted before a status named it, and a finalizer keeps it."""
+    sentence = f"child Job {child.name} is deleted and a finalizer keeps it; attempt {child.attempt + 1} follows"
+    reason = Reason.EARLIER_ATTEMPT_ENDING
+    return Ending(reason, conditions.of_refusal(reason, sentence), State.RESTARTING)
+
+
 def over_budget(message: str) -> Ending:
     """The job has spent its budget: suspended until the budget is raised."""
     return Ending(Reason.BUDGET_EXCEEDED, conditions.of_budget(message), State.SUSPENDED)

@@ -60,6 +60,8 @@ class Sightings:
     """Pods of an earlier attempt delay the next one."""
     lingering: tuple[str, float] = UNSEEN
     """The deleted Job whose pods run on; restarts with each request to delete them."""
+    kept: tuple[str, float] = UNSEEN
+    """The deleted child that no status names and that stays."""
     unready: tuple[tuple[str, float], ...] = ()
     """Nodes of such pods that are NotReady, by name."""
     looked: float | None = None

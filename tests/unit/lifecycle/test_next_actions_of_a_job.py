@@ -133,6 +133,18 @@ def test_a_child_that_no_status_names_is_not_lost_when_it_goes() -> None:
     assert look({"state": "Queued"}, replace(ONE, leaving=True), made=made).action == Nothing()
 
 
+@pytest.mark.parametrize(("suspend", "state"), [(False, "Restarting"), (True, "Suspended")])
+def test_a_deleted_child_that_no_status_names_and_a_finalizer_keeps_holds_no_attempt_back(
+    suspend: bool, state: str
+) -> None:
+    kept, spec = replace(ONE, leaving=True), {"suspend": suspend}
+    first = look({}, kept, spec=spec)
+    assert (first.action, first.requeue_after) == (Nothing(), 10.0)
+    status = written(look({}, kept, spec=spec, second=10.0, seen=first.sightings).action)
+    assert (status["state"], status["attempt"], "jobName" in status) == (state, 1, False)
+    assert look(status, kept, spec=spec, second=11.0).action == Schedule()
+
+
 def test_a_child_of_an_older_spec_goes_while_no_status_names_it() -> None:
     made = Made("c", 1, 0.0, Hint(PLACEMENT))
     assert look({"state": "Queued"}, ONE, generation=2, made=made).action == DeleteChild(ONE)

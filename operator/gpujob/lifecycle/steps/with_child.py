@@ -73,8 +73,15 @@ def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
 
 
 def _leaving(evaluation: Evaluation, child: ChildRecord) -> Action:
-    """A deleted Job creates no pods: without one it is lost, though a finalizer may keep the object."""
-    if evaluation.job.status.get("jobName") != child.name or evaluation.pods:
+    """A deleted Job creates no pods: without one it is lost, though a finalizer may keep the object. One that no status names keeps its
+    name for as long, so that its attempt is over and the next one has another name."""
+    job = evaluation.job
+    if job.status.get("jobName") != child.name:
+        if job.leaving or evaluation.seconds_left("kept", child, evaluation.timings.cascade) > 0:
+            return Nothing()
+        suspended = job.spec.get("suspend") is True
+        return ends.end(evaluation, child, endings.suspension(child) if suspended else endings.kept(child))
+    if evaluation.pods:
         return Nothing()
     return WriteStatus(gone(evaluation.job, evaluation.now.text))
 
