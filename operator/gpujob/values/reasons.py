@@ -354,10 +354,3 @@ FIXABLE_REASONS: Final = frozenset({
     Reason.VOLUME_MISSING, Reason.PRIORITY_CLASS_UNKNOWN, Reason.SERVICE_ACCOUNT_NOT_ALLOWED, Reason.NO_POOL,
 })  # fmt: skip
 """Reasons that a user or admin can fix; every other reason of a filter means infeasible."""
-
-SAID_BY_GPUPOOL: Final = frozenset({
-    Reason.CAPACITY_TYPE_EXCLUDED, Reason.MEM_TOO_SMALL, Reason.DRIVER_TOO_OLD, Reason.NAMESPACE_EXCLUDED,
-    Reason.WHOLE_NODES_ONLY, Reason.TAINT_NOT_TOLERATED, Reason.POOL_TOO_SMALL, Reason.NODE_TOO_SMALL, Reason.DISK_TOO_SMALL,
-    Reason.PRICE_CAP, Reason.PRICE_UNKNOWN,
-})  # fmt: skip
-"""Reasons that a field of a GPUPool decides: unknown while the GPUPool cannot be read."""

@@ -89,6 +89,9 @@ async def final(server: Server, ending: str) -> dict[str, Any]:
     steps._delivery._held = lambda namespace: None  # type: ignore[method-assign, assignment]
     work.remember("u")
     await steps.place(job, Answer(wish, there, load_catalog()).decision, there)
+    # Its hour passes for this process too: a clock that says more than that is not believed.
+    later = work.clock() + 3610.0
+    work.clock = lambda: later
     child = copy.deepcopy(server.child)
     child["metadata"]["resourceVersion"] = "9"
     child["status"] = {"conditions": [{"type": ending, "status": "True", "lastTransitionTime": ENDED}]}

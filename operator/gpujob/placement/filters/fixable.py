@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.filters.memory import needed
 from gpujob.placement.images.compatibility import Findings
 from gpujob.placement.request.demand import Demand
-from gpujob.values.reasons import FIXABLE_REASONS, SAID_BY_GPUPOOL
-from gpujob.values.vocabulary import DeviceKind, Reason
+from gpujob.values.vocabulary import FIXABLE_REASONS, DeviceKind, Reason
+
+SAID_BY_GPUPOOL: Final = frozenset({
+    Reason.CAPACITY_TYPE_EXCLUDED, Reason.MEM_TOO_SMALL, Reason.DRIVER_TOO_OLD, Reason.NAMESPACE_EXCLUDED,
+    Reason.WHOLE_NODES_ONLY, Reason.TAINT_NOT_TOLERATED, Reason.POOL_TOO_SMALL, Reason.NODE_TOO_SMALL, Reason.DISK_TOO_SMALL,
+    Reason.PRICE_CAP, Reason.PRICE_UNKNOWN,
+})  # fmt: skip
+"""Reasons that a field of a GPUPool decides: unknown while the GPUPool cannot be read."""
 
 
 def can_be_fixed(pool: Pool, findings: Findings) -> bool:
