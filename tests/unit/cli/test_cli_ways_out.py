@@ -371,6 +371,20 @@ def test_who_holds_cpu_or_memory_beside_free_gpus_is_said(
     assert (found["gpus"], found["beside"], found["nodes"]) == (0, says, ["n0"])
 
 
+def test_of_a_node_with_free_gpus_the_holders_are_said_and_of_another_node_those_of_its_gpus(planned: Any) -> None:
+    objects = [
+        node("n0", MI300X, price="2"),
+        node("n1", MI300X, price="2"),
+        pod("big", "n0", 0, cpu="120"),
+        pod("g", "n1", 6),
+    ]
+    wish = manifest(gpusPerNode=4, resources={"cpu": "20"})
+    assert [line for line in held(planned(objects, wish)) if line.startswith("Held")] == [
+        "Held by: pod team/big holds 120 CPU on n0; its end is unknown",
+        "Held by: pod team/g holds 6 GPUs on n1; its end is unknown",
+    ]
+
+
 def test_holders_of_memory_are_jobs_with_their_end_and_those_before_it_in_the_plan(planned: Any) -> None:
     ends = write_time(datetime.now(UTC) + timedelta(hours=3, minutes=5, seconds=20))
     objects = [

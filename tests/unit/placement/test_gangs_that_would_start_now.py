@@ -98,11 +98,13 @@ def test_a_pool_with_room_for_the_job_is_told_by_the_sentence_alone() -> None:
     assert told(cheap, busy("h", 8, H100), gpusPerNode=8, placement=waits) == []
 
 
-def test_a_smaller_gang_that_would_wait_for_a_better_pool_goes_on_the_next_one_without_the_wait() -> None:
-    best = [node("a", H100, price="1"), pod("p-a", "a", {H100.resource: 4})]
-    next_best = [node("b", H100, price="2"), pod("p-b", "b", {H100.resource: 2})]
-    started = told(best, next_best, gpusPerNode=8, placement={"waitSeconds": 600})
-    assert [now.split(" fits ")[0] for now in started] == [
-        "nodes: 2, gpusPerNode: 4",
-        "gpusPerNode: 6, placement.waitSeconds: 0",
-    ]
+def test_a_gang_that_would_wait_for_a_better_pool_does_not_start_now() -> None:
+    cheap = [node("a", MI300X, price="1"), pod("p", "a", {"amd.com/gpu": 4})]
+    dear = [node("b", MI300X, price="2"), pod("q", "b", {"amd.com/gpu": 2})]
+    waits = {"objective": "Cost", "waitSeconds": 600}
+    nodes = "nodes: 2, gpusPerNode: 4 fits "
+    found = told(cheap, dear, gpusPerNode=8, placement=waits)
+    assert [each.removeprefix(nodes) == each for each in found] == [False, True]
+    assert found[1].startswith("gpusPerNode: 4 fits mi300x-ondemand-")
+    without = told(cheap, dear, gpusPerNode=8, placement={"objective": "Cost"})
+    assert without[1].startswith("gpusPerNode: 6 fits mi300x-ondemand-")

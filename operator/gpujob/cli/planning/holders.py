@@ -157,7 +157,8 @@ class Holdings:
         self._catalog = catalog
 
     def of(self, decision: Decision, before: Iterable[Placing] = ()) -> tuple[Holder, ...]:
-        """Who holds what a Waiting decision waits for, those with the nearest end first, then those with more GPUs.
+        """Who holds what a Waiting decision waits for, those with the nearest end first, then those with more GPUs: on each node
+        its GPUs or, where these are free, what is short beside them.
 
         `before` are the jobs of the same plan that are decided on first.
         """
@@ -170,8 +171,10 @@ class Holdings:
         demand = decision.demand.only(nearest.gang)
         nodes = None if quota else _usable(demand, nearest.pool)
         found = [*self._mounting(demand, before)] if demand.attached else []
-        if nodes and (short := short_on(demand, nearest.pool, nodes)):
-            return tuple(sorted([*found, *self._beside_gpus(demand, nearest.pool, short, before)], key=_order))
+        short = short_on(demand, nearest.pool, nodes) if nodes else {}
+        if short and nodes:
+            found += self._beside_gpus(demand, nearest.pool, short, before)
+            nodes = nodes - short.keys()
         namespace = decision.demand.namespace if quota else None
         found += [*_placed(before, nodes, namespace), *self._pods(nearest.pool, nodes, namespace)]
         return tuple(sorted(found, key=_order))

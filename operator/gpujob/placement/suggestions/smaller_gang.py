@@ -23,7 +23,8 @@ _Started = Callable[[int, int], StartsNow | None]
 
 
 def starts_now(decision: Decision, fleet: Fleet, catalog: Catalog) -> tuple[StartsNow, ...]:
-    """Gangs that have room on the snapshot of a Waiting decision: first the one with as many GPUs, then the largest smaller ones.
+    """Gangs that start on the snapshot of a Waiting decision: first the one with as many GPUs, then the largest smaller ones. With
+    waitSeconds one that has room and would wait for a better pool is none.
 
     None for other verdicts, if a pool has room for the job as it is, and if the model gives the number of GPUs: then every
     number that holds it was tried.
@@ -36,14 +37,11 @@ def starts_now(decision: Decision, fleet: Fleet, catalog: Catalog) -> tuple[Star
 
     def started(nodes: int, gpus: int) -> StartsNow | None:
         other = Gang(nodes, gpus, gang.accelerator, gang.entry)
-        at_once = demand.but(gangs=(other,), wait_seconds=0, trying=None)
-        choice = choose(at_once, fleet, catalog).choice
+        choice = choose(demand.but(gangs=(other,), trying=None), fleet, catalog).choice
         if choice is None or not all(choice.nodes):
             return None
         sizes = (("nodes", gang.nodes, nodes), ("gpusPerNode", gang.gpus_per_node, gpus))
         changes = tuple(Change(gang.field(name), was, now) for name, was, now in sizes if was != now)
-        if choose(at_once.but(wait_seconds=demand.wait_seconds), fleet, catalog).choice is None:
-            changes += (Change("spec.placement.waitSeconds", demand.wait_seconds, 0),)
         return StartsNow(changes, choice.candidate.pool.name, choice.candidate.price_per_hour)
 
     as_many = next(filter(None, (started(*shape) for shape in _as_many(gang))), None)
