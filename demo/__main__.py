@@ -161,6 +161,9 @@ def look_further(cluster: Cluster) -> None:
     print("  kubectl gpujob pools                         # the fleet with prices and warnings")
     print("  kubectl gpujob plan -f demo/jobs/3-fp8.yaml -o wide")
     print("  kubectl gpujob explain must-wait             # nodes are pretended: there are no logs to read")
+    print(
+        "  kubectl gpujob doctor                        # what is wrong; it sees no operator: that runs beside the cluster"
+    )
     print("  make demo-down                               # ends everything, leaves nothing")
 
 
