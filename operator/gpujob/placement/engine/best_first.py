@@ -14,6 +14,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity import node_fit
 from gpujob.placement.capacity.node_fit import NodeFit
 from gpujob.placement.engine.evaluate import GangEvaluator
+from gpujob.placement.engine.shared_by_gangs import SharedByGangs
 from gpujob.placement.filters.memory import needed, risk
 from gpujob.placement.filters.selection import PoolClass
 from gpujob.placement.images.image import Image
@@ -35,10 +36,10 @@ class GangSearch:
         "_every",
         "_known",
         "_least",
-        "_orders",
         "_pools",
         "_price_limit",
         "_refused",
+        "_shared",
         "asked",
         "catalog",
         "demand",
@@ -48,24 +49,20 @@ class GangSearch:
     )
 
     def __init__(
-        self,
-        asked: GangEvaluator,
-        every: Sequence[GangSearch],
-        orders: dict[tuple[Objective, bool], PoolOrder],
-        only: str | None = None,
+        self, asked: GangEvaluator, every: Sequence[GangSearch], shared: SharedByGangs, only: str | None = None
     ) -> None:
         self.asked, self.demand, self.gang, self.fleet = asked, asked.demand, asked.demand.gang, asked.fleet
         self.catalog, self.rejections = asked.catalog, asked.rejections
         self._pools, self._least = self.gang.pools, needed(self.demand) or 0
         if only is not None:
             self._pools = frozenset({only}) & (self._pools if self._pools is not None else {only})
-        self._every, self._orders = every, orders
+        self._every, self._shared = every, shared
         self._but = self.fleet.joins if self.gang.nodes == 1 else frozenset[str]()
         limit = self.demand.max_price
         # The highest price of one GPU in micro-dollars.
         self._price_limit = inf if limit is None else limit // self.gang.gpus
         self._known: dict[int, LazyCandidate | None] = {}
-        self._accepted, self._refused = set[PoolClass](), set[PoolClass]()
+        self._accepted, self._refused = shared.classes(self.gang)
 
     def worth(self, pool_score: PoolScore) -> Worth:
         """The value of the gang on existing nodes of a pool; a node that is started for it costs more."""
@@ -120,12 +117,7 @@ class GangSearch:
         return filter(None, map(self._candidate, self._asked_about(unknown)))
 
     def _order(self, aim: Aim) -> PoolOrder:
-        """The pools, best first. The gangs share one order, except measured or tried ones."""
-        key = (aim.objective, aim.at_worst)
-        found = self._orders.get(key)
-        if found is None or self.demand.learned is not None or self.demand.trying is not None:
-            found = self._orders[key] = order_pools(self.demand, aim, self.fleet, self.catalog)
-        return found
+        return self._shared.order(self.demand, aim, self.fleet, self.catalog)
 
     def _asked_about(self, found: Iterable[PoolScore]) -> Iterator[PoolScore]:
         """The pools that the gang is for and that have the memory and the price; these numbers exclude most pools."""

@@ -17,13 +17,13 @@ from gpujob.placement.engine.best_first import GangSearch, LazyCandidate
 from gpujob.placement.engine.decide import choice_of
 from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
+from gpujob.placement.engine.shared_by_gangs import SharedByGangs
 from gpujob.placement.filters.job_validation import job_problems
 from gpujob.placement.filters.selection import FilterSelection
 from gpujob.placement.images.selection import selector_of
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring import score, waiting
 from gpujob.placement.scoring.candidate import Choice
-from gpujob.placement.scoring.pool_order import PoolOrder
 from gpujob.placement.scoring.reservations import Reservation, holds_of_room
 from gpujob.placement.scoring.score import Aim, PoolResult, Rank, Worth
 from gpujob.values.vocabulary import Objective, Verdict
@@ -94,8 +94,8 @@ def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
     asking, rejections = FilterSelection(demand), selector_of(demand, catalog)
     asked = (GangEvaluator(demand.only(gang), fleet, catalog, asking, rejections) for gang in demand.gangs)
     every: list[GangSearch] = []
-    orders: dict[tuple[Objective, bool], PoolOrder] = {}
-    every += (GangSearch(each, every, orders, only) for each in asked)
+    shared = SharedByGangs()
+    every += (GangSearch(each, every, shared, only) for each in asked)
     return every
 
 
