@@ -1,7 +1,4 @@
-"""Reasons: one word for each state of a candidate, job, pool or pod, with its meaning and remedy. docs/reasons.md is made of them.
-
-The messages of a job have its own numbers and names; meaning and remedy say what they have in common.
-"""
+"""Reasons: one word for each state of a candidate, job, pool or pod, with its meaning and remedy, of which docs/reasons.md is made."""
 
 from __future__ import annotations
 
@@ -158,8 +155,7 @@ class Reason(StrEnum):
     NAMESPACE_BUDGET_EXCEEDED = ("NamespaceBudgetExceeded",
         "the jobs of the namespace have cost its monthly budget, an annotation of the Namespace; running jobs go on",
         "wait for the next month, or a higher budget by an administrator")
-    CHILD_NOT_CREATED = ("ChildNotCreated",
-        "the job has a place, and the API server does not create a child of it for now",
+    CHILD_NOT_CREATED = ("ChildNotCreated", "the job has a place, and the API server does not create a child of it for now",
         "the sentence is the API server's: a quota, a namespace that ends, a webhook that does not answer; it is tried again "
         "within 15 s")
     PROBED = ("Probed", "a short trial of the job ended, and the next one or the job itself follows", "none")
@@ -239,12 +235,10 @@ class Reason(StrEnum):
     NODES_DIFFER = ("NodesDiffer",
         "the gang uses nodes of several pools with equal GPUs, which differ in what the sentence names: the worst counts for all",
         "none; make the nodes equal, or ask for fewer nodes, for the facts of one pool")
-    PLATFORMS_DIFFER = ("PlatformsDiffer",
-        "nodes of a GPUPool have another operating system or CPU architecture than most of its Linux nodes, and are a part of its own",
-        "none; narrow spec.nodeSelector if they are not meant")
+    PLATFORMS_DIFFER = ("PlatformsDiffer", "nodes of a GPUPool have another system or CPU architecture than most of its Linux nodes",
+        "none, they are a part of it; narrow spec.nodeSelector if they are not meant")
     PRICE_INDICATIVE = ("PriceIndicative", "the price is a list price, of another region, or a bound", "set one in a GPUPool")
-    NO_PRICE = ("NoPrice", "no price of the pool is known; under Cost and Value it comes after those with one",
-        "set one in a GPUPool")
+    NO_PRICE = ("NoPrice", "no price of the pool is known; under Cost and Value it comes after those with one", "set one in a GPUPool")
     PRICE_INVALID = ("PriceInvalid", "the price in a GPUPool or annotation is not a number of dollars, so it is not used",
         "correct it as the sentence says")
     ID_OUT_OF_RANGE = ("IdOutOfRange", "the job names a uid or an fsGroup that OpenShift's restricted-v2 refuses in its namespace",

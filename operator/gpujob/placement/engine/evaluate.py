@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices.throughput import Speed
@@ -25,10 +25,10 @@ from gpujob.placement.capacity.node_fit import (
     room_without_growth,
     uniform_size,
 )
+from gpujob.placement.engine.job_warnings import JobWarnings, warnings_of
 from gpujob.placement.filters import pool_filters
 from gpujob.placement.filters.fixable import can_be_fixed, fix_could_help
-from gpujob.placement.filters.job_validation import unknown_exclusions
-from gpujob.placement.filters.memory import heads_not_divided, memory_tight, risk, sharding_assumed
+from gpujob.placement.filters.memory import heads_not_divided, memory_tight, risk
 from gpujob.placement.filters.pool_filters import PoolRule
 from gpujob.placement.filters.quota import Allowance
 from gpujob.placement.filters.selection import FilterSelection, PoolClass
@@ -41,8 +41,8 @@ from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.scoring.score import PoolResult
 from gpujob.placement.scoring.speed import speed_of
 from gpujob.values.derived import derived
-from gpujob.values.finding import Finding, listed
-from gpujob.values.vocabulary import FIXABLE_REASONS, Method, Outcome, Precision, Reason
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Precision, Reason
 
 
 class GangEvaluator:
@@ -64,15 +64,9 @@ class GangEvaluator:
         self._filters: dict[PoolClass, Sequence[PoolRule]] = {}
 
     @derived
-    def warnings(self) -> _JobWarnings:
+    def warnings(self) -> JobWarnings:
         """The warnings that hold for every pool."""
-        demand = self.demand
-        return _JobWarnings(
-            tuple(sharding_assumed(demand)),
-            tuple(_of_program(demand)),
-            tuple(_of_user(demand)),
-            _unknown_to_the_fleet(demand, self.fleet, self.catalog),
-        )
+        return warnings_of(self.demand, self.fleet, self.catalog)
 
     def trials(self, pool: Pool) -> Sequence[PoolResult]:
         """Every image on one pool."""
@@ -122,15 +116,6 @@ def _by_size(alike: ImageGroup, uniform: int) -> Iterator[tuple[int | None, Imag
     for index, image in enumerate(alike.images):
         indices[relevant_size(image.size, uniform)].append(index)
     return ((size, alike.only(some)) for size, some in indices.items())
-
-
-class _JobWarnings(NamedTuple):
-    """The warnings about a gang of a job that hold for every pool, by their place among those about the pool."""
-
-    sharding: Findings
-    program: Findings
-    user: Findings
-    unknown: Findings
 
 
 class _PoolEvaluation:
@@ -218,21 +203,6 @@ def _over_quota(asked: GangEvaluator, pool: Pool, room: NodeFit, size: int | Non
     return ((), found) if never else (found, ())
 
 
-def _unknown_to_the_fleet(demand: Demand, fleet: Fleet, catalog: Catalog) -> Findings:
-    """Objects that the job names and that this snapshot does not contain."""
-    found: Findings = ()
-    if demand.priority_class is not None and not fleet.priorities:
-        sentence = "nothing is known of PriorityClasses here, {} is unchecked and the job's priority taken as 0"
-        found += (Finding(Reason.PRIORITY_CLASS_UNKNOWN, sentence, (demand.priority_class,)),)
-    if demand.service_account not in (None, "default") and catalog.service_accounts is None:
-        sentence = "nothing is known of the ServiceAccounts that the admin allows here, {} is unchecked"
-        found += (Finding(Reason.SERVICE_ACCOUNT_NOT_ALLOWED, sentence, (demand.service_account,)),)
-    found += tuple(unknown_exclusions(demand, fleet))
-    if demand.unread:
-        found += (Finding(Reason.INVALID_SPEC, "{}", (demand.unread,)),)
-    return found
-
-
 _UNCHECKED = (
     Finding(Reason.IMAGE_UNCHECKED, "nothing is known of the image: architectures, driver and versions unchecked"),
 )
@@ -247,68 +217,11 @@ MOST_SUSPECTED: Final = 8
 """The number of a gang's nodes whose warnings are shown."""
 
 
-def _warnings_before(demand: Demand, pool: Pool, of_job: _JobWarnings) -> Iterable[Finding]:
+def _warnings_before(demand: Demand, pool: Pool, of_job: JobWarnings) -> Iterable[Finding]:
     """Warnings that hold for all images, shown before the warnings about the image."""
     if demand.model is None:
         return of_job.program
     return (*memory_tight(demand, pool), *of_job.sharding, *heads_not_divided(demand, pool), *of_job.program)
-
-
-def _of_program(demand: Demand) -> Iterator[Finding]:
-    """What is unknown of the job's program."""
-    yield from _of_other_frameworks(demand)
-    yield from _without_steps(demand)
-    if not demand.own_command:
-        yield Finding(Reason.NO_COMMAND, "no command is given: the image's own runs; write spec.command")
-
-
-WITHOUT_TORCH: Final = frozenset({"jax", "tensorflow"})
-"""Frameworks that are not built on PyTorch; the memory estimate and the reporter do not support them."""
-
-WITHOUT_STEPS: Final = WITHOUT_TORCH | {"vllm", "sglang"}
-"""Frameworks of which the reporter sees no step: engines serve requests and have no optimizer."""
-
-
-def _of_other_frameworks(demand: Demand) -> Iterator[Finding]:
-    """What is unknown for jobs whose framework is not PyTorch."""
-    if demand.framework not in WITHOUT_STEPS:
-        return
-    if demand.model is not None and demand.framework in WITHOUT_TORCH:
-        sentence = "the memory estimate is that of PyTorch, what {} takes is not known; write gpuMemory"
-        yield Finding(Reason.FRAMEWORK_UNMEASURED, sentence, (demand.framework,))
-    sentence = "progress and speed of {} are not seen by themselves; call gpujob_report.step() after each step"
-    yield Finding(Reason.FRAMEWORK_UNMEASURED, sentence, (demand.framework,))
-
-
-def _without_steps(demand: Demand) -> Iterator[Finding]:
-    """The fields that act on steps, for inference, which reports none by itself."""
-    if demand.model is None or demand.model.method is not Method.INFERENCE:
-        return
-    acting = {
-        "stall": demand.watches_steps,
-        "placement.probe": demand.probe_steps is not None,
-        "placement.exploration": demand.exploration is not None,
-    }
-    fields = [field for field, is_set in acting.items() if is_set]
-    if fields:
-        sentence = "{} on steps, and inference reports none by itself; call gpujob_report.step() after each batch, or remove {}"
-        alone = len(fields) == 1
-        what = f"{listed(fields)} {'acts' if alone else 'act'}"
-        yield Finding(Reason.NO_STEPS, sentence, (what, "it" if alone else "them"))
-
-
-def _beyond_ids(demand: Demand) -> Iterator[Finding]:
-    """User and group ids that the platform's default rejects; a service account may allow others."""
-    if demand.ids is None:
-        return
-    fields = ("runAsUser", "fsGroup")
-    for name, asked, (first, last) in zip(fields, demand.run_as, demand.ids, strict=True):
-        if asked is not None and not first <= asked <= last:
-            sentence = (
-                "securityContext.{} is {}, and OpenShift's restricted-v2 admits {} to {} in namespace {}; leave it out"
-            )
-            numbers = (name, asked, first, last, demand.namespace or "default")
-            yield Finding(Reason.ID_OUT_OF_RANGE, sentence, numbers)
 
 
 def _of_nodes(demand: Demand, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
@@ -331,13 +244,6 @@ def _warnings_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Findi
         sentence = "whether {} can mount an image as a volume is not known: {}"
         name = f"node {unknown.name}" if unknown.name else "a node to be added"
         yield Finding(Reason.IMAGE_VOLUME_UNCHECKED, sentence, (name, unknown.image_mounts.why))
-
-
-def _of_user(demand: Demand) -> Iterator[Finding]:
-    """What is unusual about the user of the job's containers."""
-    yield from _beyond_ids(demand)
-    if demand.as_root:
-        yield Finding(Reason.RUNS_AS_ROOT, 'runs as root, which the "restricted" Pod Security level refuses')
 
 
 def _without_bf16(demand: Demand, pool: Pool) -> Iterator[Finding]:
