@@ -13,7 +13,7 @@ from cli_room import CATALOG, MIXED, Command, manifest
 
 from gpujob.fleet.devices.group import TELLING
 from gpujob.fleet.dra.resource_slices import EXTENDED_CLAIM, read_claim
-from gpujob.fleet.kubernetes.persistent_volumes import read_volume_claim
+from gpujob.fleet.kubernetes.persistent_volumes import read_storage_class, read_volume, read_volume_claim
 from gpujob.fleet.labels.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
 from gpujob.values.names import child_name
@@ -337,13 +337,18 @@ def test_of_a_waiting_job_its_shapes_are_captured_without_what_they_run(gpujob: 
     assert job["spec"]["shapes"] == [{"accelerator": "H100-SXM", "gpusPerNode": 4}]
 
 
-@pytest.mark.parametrize("of_class", [SECRET, None])
+@pytest.mark.parametrize("of_class", ["fast", None])
 def test_a_claim_that_waits_for_its_first_pod_still_does(gpujob: Command, tmp_path: Path, of_class: str | None) -> None:
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": "data", "namespace": "default"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": of_class},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": of_class,
+            "resources": {"requests": {"storage": "1Gi"}},
+            "selector": {"matchLabels": {"team": SECRET}},
+        },
         "status": {"phase": "Pending"},
     }
     objects = captured(gpujob, tmp_path, claim)
@@ -381,3 +386,37 @@ def test_a_capture_keeps_the_default_class_and_the_end_of_a_namespace(
     kept = items["StorageClass", "fast"]["metadata"]["annotations"]
     assert kept == {"storageclass.kubernetes.io/is-default-class": "true"}
     assert items["Namespace", "ends"]["status"] == {"phase": "Terminating"}
+
+
+def test_a_capture_keeps_what_claims_to_come_are_bound_to(gpujob: Command, tmp_path: Path) -> None:
+    rule = {"key": "team.example/rack", "values": ["r1"]}
+    storage_class = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "fast"},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{"matchLabelExpressions": [rule]}],
+        "parameters": {"key": SECRET},
+    }
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "pv"},
+        "spec": {
+            "storageClassName": "fast",
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "volumeMode": "Block",
+            "claimRef": {"namespace": "default", "name": "data", "uid": SECRET},
+            "csi": {"volumeHandle": SECRET},
+        },
+        "status": {"phase": "Available", "message": SECRET},
+    }
+    machine = node("a", H100, labels={"team.example/rack": "r1"})
+    objects = captured(gpujob, tmp_path, machine, storage_class, volume)
+    assert SECRET not in json.dumps(objects)
+    kept = {each["kind"]: each for each in objects if each["metadata"]["name"] != "n"}
+    assert read_storage_class(kept["StorageClass"]) == read_storage_class(storage_class)
+    assert read_volume(kept["PersistentVolume"]) == read_volume(volume)
+    assert kept["Node"]["metadata"]["labels"]["team.example/rack"] == "r1"

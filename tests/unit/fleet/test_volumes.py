@@ -9,14 +9,8 @@ from builders import H100, node
 
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.kubernetes.parse import read_node
-from gpujob.fleet.kubernetes.persistent_volumes import (
-    Tie,
-    VolumeClaim,
-    Volumes,
-    new_node_mounts,
-    read_tie,
-    read_volume_claim,
-)
+from gpujob.fleet.kubernetes.persistent_volumes import PersistentVolume, VolumeClaim, Volumes, read_volume_claim
+from gpujob.fleet.kubernetes.volume_ties import Tie, new_node_mounts, read_tie
 
 NODES: dict[tuple[str, str], Node] = {
     ("", name): read_node(node(name, H100, labels={"zone": zone, "size": size}))
@@ -34,7 +28,7 @@ def expression(key: str, operator: str, *values: str, of: str = "matchExpression
 
 
 def mountable(found: Tie) -> str:
-    volumes = Volumes({("x", "data"): VolumeClaim("pv")}, {("", "pv"): found}, NODES, complete=True)
+    volumes = Volumes({("x", "data"): VolumeClaim("pv")}, {("", "pv"): PersistentVolume(found)}, NODES, complete=True)
     volume = volumes.volume("x", "data")
     assert volume is not None
     return "any" if volume.nodes is None else "".join(sorted(volume.nodes))
@@ -163,6 +157,8 @@ def test_claims_with_which_no_pod_starts() -> None:
 def test_a_claim_without_a_class_is_bound_before_its_pods_or_never(
     phase: str | None, spec: dict[str, str], refused: bool
 ) -> None:
-    found = read_volume_claim({"spec": spec, "status": {"phase": phase} if phase else {}})
+    claim = read_volume_claim({"spec": spec, "status": {"phase": phase} if phase else {}})
+    found = Volumes({("x", "c"): claim}).volume("x", "c")
     words = "is not bound and names no StorageClass (`kubectl get storageclass` lists them)"
+    assert found is not None
     assert found.trouble == (words if refused else "")

@@ -11,7 +11,7 @@ from gpujob.fleet.assembly.mounts import MountIndex, mounts_of
 from gpujob.fleet.assembly.usage import PodReservation, reservations_of
 from gpujob.fleet.kubernetes.objects import Pod, Resources
 from gpujob.fleet.kubernetes.parse import read_pod
-from gpujob.fleet.kubernetes.persistent_volumes import Mount, read_tie, read_volume_claim, with_mount
+from gpujob.fleet.kubernetes.persistent_volumes import Mount, read_volume, read_volume_claim, with_mount
 from gpujob.values.vocabulary import Label
 
 CLAIM = ("default", "c")
@@ -137,4 +137,4 @@ def test_the_access_modes_say_how_many_can_mount_it(modes: Any, one_node: bool, 
     ],
 )
 def test_a_volume_says_whether_many_nodes_can_mount_it(spec: Object, many: bool) -> None:
-    assert read_tie({"metadata": {"name": "pv"}, "spec": spec}).many_nodes is many
+    assert read_volume({"metadata": {"name": "pv"}, "spec": spec}).many_nodes is many

@@ -35,8 +35,9 @@ from gpujob.fleet.health.signals import LABELS
 from gpujob.fleet.kubernetes.namespaces import ENFORCE, IDS, is_terminating
 from gpujob.fleet.kubernetes.objects import EXTENDED_STATUS, TERMINAL_PHASES
 from gpujob.fleet.kubernetes.parse import OF_SPLITTING, pods_per_card, provider_of
-from gpujob.fleet.kubernetes.persistent_volumes import NEVER_ATTACHED, OF_DEFAULT, ZONES, read_tie
+from gpujob.fleet.kubernetes.persistent_volumes import OF_DEFAULT
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
+from gpujob.fleet.kubernetes.volume_ties import NEVER_ATTACHED, ZONES, Tie, read_tie, read_topologies
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
 from gpujob.values.errors import BadClusterFile, BadInput
 from gpujob.values.untrusted import Table, table, tables
@@ -230,33 +231,40 @@ def _gpupool(raw: Table, selected: set[str]) -> dict[str, Any] | None:
 
 
 def _volume_claim(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """A claim as its binding and its access modes, without its request."""
-    metadata = table(raw, "metadata")
+    """A claim as its binding and its access modes; one that is not bound also as its StorageClass and its size."""
+    metadata, spec = table(raw, "metadata"), table(raw, "spec")
+    waits = table(raw, "status").get("phase") == "Pending" and not spec.get("volumeName")
+    size = present(table(table(spec, "resources"), "requests"), "storage")
+    wanted = present(spec, "storageClassName", "volumeMode") | filled(resources=filled(requests=size))
+    hidden = {"storageClassName": REDACTED} if spec.get("storageClassName") else {}
     return an_object(
         raw,
         filled(namespace=metadata.get("namespace"), deletionTimestamp=metadata.get("deletionTimestamp")),
-        spec=present(table(raw, "spec"), "accessModes", "volumeName")
-        # Whether it has a StorageClass decides, not which one.
-        | ({"storageClassName": REDACTED} if table(raw, "spec").get("storageClassName") else {}),
+        spec=present(spec, "accessModes", "volumeName") | (wanted if waits else hidden),
         status=present(table(raw, "status"), "phase"),
     )
 
 
 def _volume(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """A PersistentVolume as the nodes that it allows, one or several at a time; the location of its data is private."""
+    """A PersistentVolume as its nodes, and an Available one as the claims that it fits; the location of its data is private."""
     labels, spec = present(table(table(raw, "metadata"), "labels"), *ZONES), table(raw, "spec")
+    status = present(table(raw, "status"), "phase")
     # Whether a driver attaches it decides, so its kind stays.
     source: dict[str, Any] = {name: {} for name in NEVER_ATTACHED if name in spec}
-    driver = present(table(spec, "csi"), "driver")
-    kept = present(spec, "nodeAffinity", "accessModes") | source | ({"csi": driver} if driver else {})
-    return an_object(raw, filled(labels=labels), spec=kept)
+    kept = present(spec, "nodeAffinity", "accessModes") | source
+    kept |= filled(csi=present(table(spec, "csi"), "driver"))
+    if status.get("phase") == "Available":
+        kept |= present(spec, "storageClassName", "capacity", "volumeMode")
+        kept |= filled(claimRef=present(table(spec, "claimRef"), "namespace", "name"))
+    return an_object(raw, filled(labels=labels), spec=kept, status=status)
 
 
 def _storage_class(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """A StorageClass as its name and whether it is a default."""
+    """A StorageClass as its name, whether it is a default, and where its volumes are made; its parameters are private."""
     metadata = table(raw, "metadata")
     said = present(table(metadata, "annotations"), *OF_DEFAULT)
-    return an_object(raw, present(metadata, "creationTimestamp") | filled(annotations=said))
+    kept = present(metadata, "creationTimestamp") | filled(annotations=said)
+    return an_object(raw, kept) | present(raw, "provisioner", "volumeBindingMode", "allowedTopologies")
 
 
 def _of_dra(raw: Table, selected: set[str]) -> dict[str, Any]:
@@ -311,11 +319,17 @@ _KEPT: Final[Mapping[str, Redaction]] = {
 
 
 def _selected_labels(item: Table) -> Iterable[str]:
-    """Label keys that a GPUPool or a PersistentVolume selects nodes by."""
+    """Label keys that a GPUPool, a PersistentVolume or a StorageClass selects nodes by."""
     if item["kind"] == "GPUPool":
         yield from _selected_by_pool(item)
     elif item["kind"] == "PersistentVolume":
-        yield from (expression.key for term in read_tie(item).terms for expression in term)
+        yield from _keys(read_tie(item))
+    elif item["kind"] == "StorageClass":
+        yield from _keys(read_topologies(item))
+
+
+def _keys(tie: Tie) -> Iterable[str]:
+    return (expression.key for term in tie.terms for expression in term)
 
 
 def _selected_by_pool(pool: Table) -> Iterable[str]:

@@ -19,7 +19,7 @@ from gpujob.fleet.dra.resource_slices import read_claim, read_class, read_slice
 from gpujob.fleet.gpupools.selection import AdminPool, admin_pool, held_pool
 from gpujob.fleet.kubernetes.namespaces import read_namespace
 from gpujob.fleet.kubernetes.parse import read_node
-from gpujob.fleet.kubernetes.persistent_volumes import read_storage_class, read_tie, read_volume_claim
+from gpujob.fleet.kubernetes.persistent_volumes import read_storage_class, read_volume, read_volume_claim
 from gpujob.fleet.kubernetes.priority_classes import read_priority
 from gpujob.fleet.kubernetes.runtime_classes import read_runtime_class
 from gpujob.fleet.policy.limit_range import read_limit_range
@@ -167,7 +167,7 @@ def _kinds(runner: str) -> tuple[Kind, ...]:
         Kind("resourcequotas", QUOTAS, {}, _any(read_quota), optional=True),
         Kind("limitranges", LIMIT_RANGES, {}, _any(read_limit_range), optional=True),
         Kind("persistentvolumeclaims", VOLUME_CLAIMS, {}, _any(read_volume_claim), optional=True),
-        Kind("persistentvolumes", VOLUMES, {}, _any(read_tie), optional=True),
+        Kind("persistentvolumes", VOLUMES, {}, _any(read_volume), optional=True),
         Kind("storageclasses", STORAGE_CLASSES, {}, _any(read_storage_class), optional=True),
         Kind("priorityclasses", PRIORITY_CLASSES, {}, _any(read_priority), optional=True),
         Kind("namespaces", NAMESPACES, {}, _any(read_namespace), optional=True),

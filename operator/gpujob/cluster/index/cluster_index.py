@@ -29,7 +29,7 @@ from gpujob.fleet.dra.resource_slices import DeviceClass, ResourceClaim, Slice
 from gpujob.fleet.gpupools.selection import AdminPool
 from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.kubernetes.objects import Node
-from gpujob.fleet.kubernetes.persistent_volumes import StorageClass, Tie, VolumeClaim, Volumes
+from gpujob.fleet.kubernetes.persistent_volumes import PersistentVolume, StorageClass, VolumeClaim, Volumes
 from gpujob.fleet.kubernetes.priority_classes import Priorities, PriorityClass
 from gpujob.fleet.kubernetes.runtime_classes import RuntimeClass
 from gpujob.fleet.policy.limit_range import Bounds, LimitRanges, limits_of
@@ -213,10 +213,12 @@ class ClusterIndex(OwnedObjects):
     def _all_volumes(self) -> Volumes:
         """The claims with the nodes as they are now."""
         claims = cast("Mapping[Key, VolumeClaim]", self.cache.objects("persistentvolumeclaims"))
-        ties = cast("Mapping[Key, Tie]", self.cache.objects("persistentvolumes"))
+        volumes = cast("Mapping[Key, PersistentVolume]", self.cache.objects("persistentvolumes"))
         nodes = cast("Mapping[Key, Node]", self.cache.objects("nodes"))
         classes = cast("Mapping[Key, StorageClass]", self.cache.objects("storageclasses"))
-        return Volumes(claims, ties, nodes, "persistentvolumeclaims" not in self.cache.unread, classes)
+        unread = self.cache.unread
+        complete, every = "persistentvolumeclaims" not in unread, "persistentvolumes" not in unread
+        return Volumes(claims, volumes, nodes, complete, classes, every)
 
     def _reserve(self, reserved: Iterable[PodReservation]) -> None:
         """Puts the reservations of children and of placements in flight into the index."""

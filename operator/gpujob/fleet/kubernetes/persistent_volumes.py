@@ -1,49 +1,28 @@
-"""Which nodes can mount a PersistentVolumeClaim: those that its PersistentVolume's affinity and zone labels allow.
+"""Which nodes can mount a PersistentVolumeClaim: those that its PersistentVolume allows, or that a volume to come can allow.
 
-A claim of a StorageClass that is not bound yet waits for its first pod and ties to no node; its access modes count all the same.
-The terms are Kubernetes' own: terms are alternatives, the expressions of one hold together; zone labels of old volumes name
-several zones with __ between them.
+A claim that is not bound yet takes a PersistentVolume of its StorageClass that is left, or gets a new one: with WaitForFirstConsumer on
+the nodes of the class's allowedTopologies. A class that makes none (kubernetes.io/no-provisioner, or one that does not exist) leaves
+the nodes of the volumes that are left. Of a class that binds at once the control plane chooses the nodes first, and they are unknown.
 A claim that names no StorageClass gets the cluster's default one, which quotas count.
 Claims and volumes are read into slim records once, and held against the nodes only when a job names the claim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from gpujob.fleet.kubernetes.objects import Labels, Node, Selector
-from gpujob.values.untrusted import one_line, table, tables, whole_number
-
-ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
-                "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")  # fmt: skip
-"""Labels of a PersistentVolume that a node must have too."""
-
-SUCCESSORS: Final = dict(zip(ZONES[2:], ZONES[:2], strict=True))
-"""The node label in place of an old one; kube-scheduler reads it if the old one is absent (plugin VolumeZone)."""
-
-ZONES_OF_DRIVERS: Final = ("topology.ebs.csi.aws.com/zone", "topology.gke.io/zone", "topology.disk.csi.azure.com/zone")
-"""Labels with the zone of a node under the names of the clouds' CSI drivers, with the same values."""
-
-NAMES: Final = frozenset({"kubernetes.io/hostname", "metadata.name"})
-"""Labels and fields with a node's own name; an autoscaler's nodes have new ones."""
-
-_ONE_WORD: Final = SUCCESSORS | dict.fromkeys(ZONES_OF_DRIVERS, ZONES[0])
+from gpujob.fleet.kubernetes.objects import Node
+from gpujob.fleet.kubernetes.quantities import read_amount
+from gpujob.fleet.kubernetes.volume_ties import UNTIED, Tie, on_many_nodes, one_of, read_tie, read_topologies
+from gpujob.values.quantity import parse_bytes
+from gpujob.values.untrusted import table
 
 OF_ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 """Access modes with which one node at a time can mount a volume."""
 
-NEVER_ATTACHED: Final = frozenset({"nfs", "azureFile", "glusterfs", "cephfs", "hostPath", "local"})
-"""Sources of a PersistentVolume that nothing attaches to a node, so that its access modes bind no pod to one."""
-
-DRIVERS_WITHOUT_ATTACHMENT: Final = frozenset(
-    {"nfs.csi.k8s.io", "smb.csi.k8s.io", "efs.csi.aws.com", "fsx.csi.aws.com", "file.csi.azure.com", "blob.csi.azure.com",
-     "beegfs.csi.netapp.com"}
-)  # fmt: skip
-"""CSI drivers whose CSIDriver says attachRequired: false."""
-
-OF_ONE_POD: Final = ["ReadWriteOncePod"]
+OF_ONE_POD: Final = frozenset({"ReadWriteOncePod"})
 """The access modes with which one pod at a time can mount a volume; Kubernetes allows no other beside it."""
 
 OF_DEFAULT: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
@@ -53,6 +32,17 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 
+MAKES_NONE: Final = "kubernetes.io/no-provisioner"
+"""The provisioner of classes whose volumes an admin makes."""
+
+HIDDEN: Final = "redacted"
+"""The StorageClass of claims in older captures, which do not keep its name."""
+
+REMEDY: Final = "create it again"
+
+NO_CLASS: Final = "is not bound and names no StorageClass (`kubectl get storageclass` lists them)"
+
+
 @dataclass(frozen=True, slots=True)
 class StorageClass:
     """A StorageClass: its name, whether it is a default, and its creation time (RFC 3339)."""
@@ -60,6 +50,31 @@ class StorageClass:
     name: str
     default: bool = False
     created: str = ""
+    makes: bool = True
+    """Whether a provisioner makes its volumes."""
+    waits: bool = False
+    """Whether the scheduler chooses a node before its claims are bound (WaitForFirstConsumer)."""
+    topologies: Tie = UNTIED
+    """The nodes for which its volumes may be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentVolume:
+    """A PersistentVolume: what it requires of a node, and which claims it may be bound to."""
+
+    tie: Tie = UNTIED
+    storage_class: str | None = None
+    """Empty: of none; None: unknown."""
+    left: bool | None = None
+    """Whether a claim may still be bound to it; None if its phase is unknown."""
+    kept_for: Key | None = None
+    """The only claim that may be."""
+    size: int | None = None
+    modes: frozenset[str] = frozenset()
+    """Its access modes; empty if they are unknown."""
+    block: bool = False
+    many_nodes: bool = False
+    """Whether several nodes can mount it at a time although a claim says ReadWriteOnce."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,68 +88,23 @@ class VolumeClaim:
     """Whether one pod at a time can."""
     trouble: str = ""
     """Why the scheduler rejects pods that name it."""
-    takes_default: bool = False
-    """Whether a default StorageClass ends that."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """One expression of a node selector term."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-    of_name: bool = False
-    """Whether it is about a field of the node (metadata.name) and not about its labels."""
-
-    def __str__(self) -> str:
-        return " ".join((self.key, self.operator, *self.values))
-
-
-@dataclass(frozen=True, slots=True)
-class Tie:
-    """What a PersistentVolume requires of a node: one of the terms, and each of the zone labels."""
-
-    terms: tuple[tuple[Expression, ...], ...] = ()
-    zones: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    many_nodes: bool = False
-    """Whether several nodes can mount it at a time although a claim says ReadWriteOnce: the volume has a mode for many too, or nothing
-    attaches it to a node (k8s.io/kubernetes pkg/volume/util IsMultiAttachAllowed).
-    """
-
-    def __str__(self) -> str:
-        words = [str(expression) for term in self.terms for expression in term]
-        words += [f"{key} In {' '.join(values)}" for key, values in self.zones]
-        return one_line(", ".join(words)[:120])
-
-    def allows(self, node: Node) -> bool:
-        """Whether a node can mount the volume; an empty term matches nothing, as in Kubernetes."""
-        labels = node.labels
-        if not all(labels.get(key, labels.get(SUCCESSORS.get(key, key))) in values for key, values in self.zones):
-            return False
-        return not self.terms or any(term and all(_holds(rule, node) for rule in term) for term in self.terms)
+    phase: str = ""
+    """Its phase; empty if the description does not say it."""
+    storage_class: str | None = None
+    """Empty: it asks for none; None: it names none and gets the default one."""
+    size: int = 0
+    modes: frozenset[str] = frozenset()
+    block: bool = False
 
     @property
-    def sure(self) -> Selector:
-        """The terms that the labels of each of its nodes satisfy."""
-        only = self.terms[0] if len(self.terms) == 1 else ()
-        zones = ((key, "In", values) for key, values in self.zones)
-        return (*((rule.key, rule.operator, rule.values) for rule in only if not rule.of_name), *zones)
+    def unbound(self) -> bool:
+        """Whether it has no volume yet."""
+        return not self.volume and self.phase in ("", "Pending")
 
-    def may_allow(self, known: Selector) -> bool:
-        """Whether a new node can mount the volume, of whose labels only these terms are known."""
-        if not all(_may_hold(Expression(key, "In", values), known) for key, values in self.zones):
-            return False
-        return not self.terms or any(term and all(_may_hold(rule, known) for rule in term) for term in self.terms)
-
-
-def new_node_mounts(ties: Sequence[Tie], selector: Selector) -> bool:
-    """Whether a node to be added to a pool with this selector may mount all of these volumes."""
-    known = (*selector, *(term for tie in ties for term in tie.sure))
-    return all(tie.may_allow(known) for tie in ties)
-
-
-UNTIED: Final = Tie()
+    def takes(self, volume: PersistentVolume) -> bool:
+        """Whether it can be bound to a volume of its StorageClass, as far as size and modes say."""
+        large = volume.size is None or volume.size >= self.size
+        return large and self.block == volume.block and (not volume.modes or self.modes <= volume.modes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +118,15 @@ class Volume:
     one_pod: bool = False
     trouble: str = ""
     requires: Tie = UNTIED
+    remedy: str = REMEDY
+    """What ends the trouble."""
+    many_nodes: bool = False
+    """Whether several nodes can mount it at a time whatever the claim says."""
 
     @property
     def is_exclusive(self) -> bool:
         """Whether a pod that mounts it keeps it from other nodes, or from all other pods."""
-        return self.one_pod or (self.one_node and not self.requires.many_nodes)
+        return self.one_pod or (self.one_node and not self.many_nodes)
 
 
 class Mount(NamedTuple):
@@ -185,12 +159,14 @@ class Volumes:
     """
 
     claims: Mapping[Key, VolumeClaim] = field(default_factory=dict)
-    ties: Mapping[Key, Tie] = field(default_factory=dict)
-    """The requirements of each PersistentVolume; they have no namespace."""
+    volumes: Mapping[Key, PersistentVolume] = field(default_factory=dict)
+    """The PersistentVolumes; they have no namespace."""
     nodes: Mapping[Any, Node] = field(default_factory=dict)
     complete: bool = False
     classes: Mapping[Key, StorageClass] = field(default_factory=dict)
     """The StorageClasses; empty if they are unknown."""
+    all_volumes: bool = True
+    """Whether a PersistentVolume that is not among them does not exist."""
     _allowed: dict[Tie, frozenset[str]] = field(default_factory=dict, compare=False)
 
     def knows(self, namespace: str) -> bool:
@@ -206,81 +182,144 @@ class Volumes:
         newest = max(defaults, key=lambda each: each.created, default=None)
         return newest.name if newest else "" if self.classes else None
 
-    def never_makes(self, storage_class: str) -> bool:
-        """Whether a new claim of this StorageClass (empty: none is named) gets no volume: no such class exists, and no
-        PersistentVolume is left to bind.
+    def of_pod(self, name: str, storage_class: str, size: int) -> Volume:
+        """The nodes of a claim that each pod creates, of this StorageClass (empty: none is named) and size in bytes; the name is for
+        sentences.
         """
-        known = {each.name for each in self.classes.values()} | ({""} if self.default_class else set())
-        if not self.classes or storage_class in known:
-            return False
-        bound = {claim.volume for claim in self.claims.values()}
-        return all(name in bound for _, name in self.ties)
+        tie, why, remedy = self._unbound(
+            VolumeClaim(phase="Pending", storage_class=storage_class or None, size=size), None
+        )
+        return self._volume(name, tie, VolumeClaim(trouble=why), remedy, f"StorageClass {storage_class}: ")
 
     def volume(self, namespace: str, name: str) -> Volume | None:
         """The nodes of a claim; None if it does not exist."""
-        claim = self.claims.get((namespace, name))
+        key = (namespace, name)
+        claim = self.claims.get(key)
         if claim is None:
             return None
-        # Kubernetes gives it the default class (RetroactiveDefaultStorageClass, 1.28).
-        trouble = "" if claim.takes_default and self.default_class else claim.trouble
-        tie = self.ties.get(("", claim.volume), UNTIED)
-        if not tie.terms and not tie.zones:
-            return Volume(name, None, "", claim.one_node, claim.one_pod, trouble, tie)
+        if not claim.unbound:
+            found = self.volumes.get(("", claim.volume))
+            volume = self._volume(name, found.tie if found else UNTIED, claim)
+            return replace(volume, many_nodes=found is not None and found.many_nodes)
+        tie, why, remedy = self._unbound(claim, key)
+        words = f"is not bound, and {why}" if self._class_of(claim) else NO_CLASS
+        claim = replace(claim, trouble=claim.trouble or (why and words))
+        return self._volume(name, tie, claim, remedy, f"StorageClass {self._class_of(claim)}: ")
+
+    def _volume(self, name: str, tie: Tie, claim: VolumeClaim, remedy: str = "", source: str = "") -> Volume:
+        said = (claim.one_node, claim.one_pod, claim.trouble)
+        if tie == UNTIED:
+            return Volume(name, None, "", *said, remedy=remedy or REMEDY)
         if tie not in self._allowed:
             self._allowed[tie] = frozenset(node.name for node in self.nodes.values() if tie.allows(node))
-        return Volume(name, self._allowed[tie], str(tie), claim.one_node, claim.one_pod, trouble, tie)
+        return Volume(name, self._allowed[tie], f"{source}{tie}", *said, tie, remedy or REMEDY)
+
+    def _class_of(self, claim: VolumeClaim) -> str:
+        return (self.default_class or "") if claim.storage_class is None else claim.storage_class
+
+    def _unbound(self, claim: VolumeClaim, key: Key | None) -> tuple[Tie, str, str]:
+        """What a claim that is not bound requires of its node; and if it never will be bound, the reason and what ends that."""
+        name = self._class_of(claim)
+        if name and (not self.classes or name == HIDDEN):
+            return UNTIED, "", ""
+        own = next((each for each in self.classes.values() if each.name == name), None)
+        if own is not None and own.makes:
+            if not own.waits or own.topologies == UNTIED:
+                return UNTIED, "", ""
+            there = (each.tie for each in self._left(claim, key, name) if each.storage_class == name)
+            return one_of((own.topologies, *there)), "", ""
+        left = self._left(claim, key, name)
+        if left:
+            return one_of([each.tie for each in left]), "", ""
+        if not name and claim.phase:
+            return UNTIED, "it names no StorageClass and none is the default", ""
+        if not name or not self.all_volumes:
+            return UNTIED, "", ""
+        if own is None:
+            return UNTIED, f"StorageClass {name} does not exist", ""
+        why = f"StorageClass {name} makes no volumes and has no PersistentVolume left that fits"
+        return UNTIED, why, "create such a PersistentVolume"
+
+    def _left(self, claim: VolumeClaim, key: Key | None, storage_class: str) -> list[PersistentVolume]:
+        """The PersistentVolumes that the claim may be bound to."""
+        unclear = any(each.left is None for each in self.volumes.values())
+        bound = {claim.volume for claim in self.claims.values()} if unclear else ()
+        return [
+            each
+            for (_, name), each in self.volumes.items()
+            if each.storage_class in (None, storage_class)
+            and (each.left or (each.left is None and name not in bound))
+            and each.kept_for in (None, key)
+            and claim.takes(each)
+        ]
 
 
 def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
     """The record of a PersistentVolumeClaim object; never raises for its contents."""
     metadata, spec = table(raw, "metadata"), table(raw, "spec")
-    modes = spec.get("accessModes")
-    words = [mode for mode in modes if isinstance(mode, str)] if isinstance(modes, list) else []
-    trouble, takes_default = "", False
+    phase, volume = table(raw, "status").get("phase"), _text(spec.get("volumeName")) or ""
+    trouble = ""
     if metadata.get("deletionTimestamp"):
         trouble = "is being deleted"
-    elif table(raw, "status").get("phase") == "Lost":
+    elif phase == "Lost":
         trouble = "has lost its PersistentVolume"
-    elif table(raw, "status").get("phase") == "Pending" and not (
-        spec.get("storageClassName") or spec.get("volumeName")
-    ):
-        # Only a claim with a StorageClass can wait for its first pod.
-        trouble = "is not bound and names no StorageClass (`kubectl get storageclass` lists them)"
-        takes_default = spec.get("storageClassName") is None
-    volume = spec.get("volumeName")
-    one_node = bool(words) and all(mode in OF_ONE_NODE for mode in words)
-    return VolumeClaim(volume if isinstance(volume, str) else "", one_node, words == OF_ONE_POD, trouble, takes_default)
+    modes = _modes(spec)
+    return VolumeClaim(
+        volume,
+        bool(modes) and modes <= OF_ONE_NODE,
+        modes == OF_ONE_POD,
+        trouble,
+        _text(phase) or "",
+        _text(spec.get("storageClassName")),
+        _size(table(table(spec, "resources"), "requests")) or 0,
+        modes,
+        spec.get("volumeMode") == "Block",
+    )
 
 
 def read_storage_class(raw: Mapping[str, Any]) -> StorageClass:
     """The record of a StorageClass object; never raises for its contents."""
     metadata = table(raw, "metadata")
     annotations = table(metadata, "annotations")
-    default = any(annotations.get(key) == "true" for key in OF_DEFAULT)
-    return StorageClass(str(metadata.get("name"))[:253], default, str(metadata.get("creationTimestamp") or "")[:32])
-
-
-def read_tie(raw: Mapping[str, Any]) -> Tie:
-    """The requirements of a PersistentVolume object; never raises for its contents."""
-    required = table(table(table(raw, "spec"), "nodeAffinity"), "required")
-    zones = {key: value for key, value in table(table(raw, "metadata"), "labels").items()
-             if key in ZONES and isinstance(value, str)}  # fmt: skip
-    return Tie(
-        tuple(
-            (*_expressions(term, "matchExpressions", of_name=False), *_expressions(term, "matchFields", of_name=True))
-            for term in tables(required, "nodeSelectorTerms")
-        ),
-        tuple((key, tuple(value.split("__"))) for key, value in zones.items()),
-        _many_nodes(table(raw, "spec")),
+    return StorageClass(
+        str(metadata.get("name"))[:253],
+        any(annotations.get(key) == "true" for key in OF_DEFAULT),
+        str(metadata.get("creationTimestamp") or "")[:32],
+        raw.get("provisioner") != MAKES_NONE,
+        raw.get("volumeBindingMode") == "WaitForFirstConsumer",
+        read_topologies(raw),
     )
 
 
-def _many_nodes(spec: Mapping[str, Any]) -> bool:
-    """Whether several nodes can mount a PersistentVolume at a time."""
-    modes, driver = spec.get("accessModes"), table(spec, "csi").get("driver")
-    if isinstance(modes, list) and any(mode in ("ReadWriteMany", "ReadOnlyMany") for mode in modes):
-        return True
-    return not NEVER_ATTACHED.isdisjoint(spec) or (isinstance(driver, str) and driver in DRIVERS_WITHOUT_ATTACHMENT)
+def read_volume(raw: Mapping[str, Any]) -> PersistentVolume:
+    """The record of a PersistentVolume object; never raises for its contents."""
+    spec, phase = table(raw, "spec"), table(raw, "status").get("phase")
+    holder = table(spec, "claimRef")
+    return PersistentVolume(
+        read_tie(raw),
+        # The API server requires a capacity, so without one the object is a part.
+        _text(spec.get("storageClassName")) or ("" if "capacity" in spec else None),
+        phase == "Available" if isinstance(phase, str) else None,
+        (str(holder.get("namespace")), str(holder.get("name"))) if holder else None,
+        _size(table(spec, "capacity")),
+        _modes(spec),
+        spec.get("volumeMode") == "Block",
+        on_many_nodes(spec),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value[:253] if isinstance(value, str) else None
+
+
+def _modes(spec: Mapping[str, Any]) -> frozenset[str]:
+    modes = spec.get("accessModes")
+    return frozenset(mode for mode in modes if isinstance(mode, str)) if isinstance(modes, list) else frozenset()
+
+
+def _size(amounts: Mapping[str, Any]) -> int | None:
+    """The bytes of storage among these amounts; None if they cannot be read."""
+    return read_amount(amounts, "storage", parse_bytes, [])
 
 
 NO_VOLUMES: Final = Volumes()
@@ -294,56 +333,16 @@ def volumes_of(
     classes: Mapping[Key, Any],
     *,
     complete: bool,
+    all_volumes: bool = True,
 ) -> Volumes:
     """The claims, PersistentVolumes and StorageClasses of a cluster description, with its nodes."""
     if not claims and not classes and not complete:
         return NO_VOLUMES
     return Volumes(
         {(namespace or "default", name): read_volume_claim(raw) for (namespace, name), raw in claims.items()},
-        {key: read_tie(raw) for key, raw in volumes.items()},
+        {key: read_volume(raw) for key, raw in volumes.items()},
         {node.name: node for node in nodes},
         complete,
         {key: read_storage_class(raw) for key, raw in classes.items()},
+        all_volumes,
     )
-
-
-def _expressions(term: Mapping[str, Any], field_name: str, *, of_name: bool) -> Iterable[Expression]:
-    for rule in tables(term, field_name):
-        values = rule.get("values")
-        texts = tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
-        yield Expression(str(rule.get("key")), str(rule.get("operator")), texts, of_name)
-
-
-def _holds(rule: Expression, node: Node) -> bool:
-    labels: Labels = {"metadata.name": node.name} if rule.of_name else node.labels
-    return _accepts(rule, labels.get(rule.key))
-
-
-def _may_hold(rule: Expression, known: Selector) -> bool:
-    """Whether a label of a new node can satisfy an expression together with the known terms about it."""
-    if rule.key in NAMES:
-        return rule.operator != "In"
-    key = _ONE_WORD.get(rule.key, rule.key)
-    terms = [Expression(*term) for term in known if _ONE_WORD.get(term[0], term[0]) == key]
-    listed = [value for term in (rule, *terms) if term.operator == "In" for value in term.values]
-    if not listed and rule.operator in ("Gt", "Lt"):
-        return True
-    # Where no term lists values, the label may be absent or have another one.
-    values: list[str | None] = [*listed] or ["?", None]
-    return any(all(_accepts(term, value) for term in (rule, *terms)) for value in values)
-
-
-def _accepts(rule: Expression, value: str | None) -> bool:
-    """Whether the value of a label satisfies an expression; None: the node lacks the label."""
-    values, operator = rule.values, rule.operator
-    if operator == "In":
-        return value in values
-    if operator == "NotIn":
-        return value not in values
-    if operator in ("Exists", "DoesNotExist"):
-        return bool((value is not None) == (operator == "Exists"))
-    if operator in ("Gt", "Lt") and len(values) == 1:
-        mine, theirs = whole_number(value), whole_number(values[0])
-        if mine is not None and theirs is not None:
-            return mine > theirs if operator == "Gt" else mine < theirs
-    return False

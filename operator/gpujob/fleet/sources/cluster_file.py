@@ -60,6 +60,9 @@ NAMESPACED: Final = frozenset(
 ALL_CLAIMS: Final = "PersistentVolumeClaimList"
 """The kind of a list of all claims, as the API server gives it."""
 
+ALL_VOLUMES: Final = "PersistentVolumeList"
+"""The kind of a list of all PersistentVolumes."""
+
 MAX_DEPTH: Final = 16
 """The depth of Lists within Lists that is read."""
 
@@ -147,9 +150,10 @@ def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
     for item in objects_in(documents, reading.unread):
         reading.take(item)
     # The API server's own response; kubectl writes a List, which may be of one namespace.
-    reading.all_claims = any(
-        _is_list(item) and item["kind"] == ALL_CLAIMS for item in documents if isinstance(item, dict)
-    )
+    lists = {item["kind"] for item in documents if isinstance(item, dict) and _is_list(item)}
+    reading.all_claims = ALL_CLAIMS in lists
+    # Of a live cluster the volumes are known if the user may list them.
+    reading.all_volumes = not reading.all_claims or ALL_VOLUMES in lists
     if not reading.known and reading.strange:
         kinds = ", ".join(sorted(reading.strange)[:5])
         raise BadClusterFile(f"describes no cluster: it has {kinds}, no Node; `kubectl gpujob capture` writes one")
@@ -202,7 +206,7 @@ class _Reading:
         """Kinds that are skipped."""
         self.known = False
         """Whether any object is of a known kind, readable or not."""
-        self.all_claims = False
+        self.all_claims, self.all_volumes = False, True
         """Whether the claims are those of all namespaces."""
         self._held: list[AdminPool] = []
         self._held_runtimes: list[Runtime] = []
@@ -270,6 +274,7 @@ class _Reading:
                 nodes,
                 self._found["StorageClass"],
                 complete=self.all_claims,
+                all_volumes=self.all_volumes,
             ),
             priorities={name: read_priority(item) for (_, name), item in self._found["PriorityClass"].items()},
             published_at=max(filter(None, map(_status_written, self._found["GPUPool"].values())), default=None),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from gpujob.fleet.kubernetes.objects import Resources
-from gpujob.fleet.kubernetes.persistent_volumes import new_node_mounts
 from gpujob.fleet.kubernetes.runtime_classes import lacks
+from gpujob.fleet.kubernetes.volume_ties import new_node_mounts
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.capacity.pod_resources import DEFAULT_STORAGE
@@ -39,9 +39,14 @@ def rejections(demand: Demand, pool: Pool, node: PoolNode, image_size: int | Non
     return tuple(found)
 
 
+def mounts_on_new(demand: Demand, pool: Pool) -> bool:
+    """Whether a node to be added to a pool may mount the job's volumes, as far as the terms of the pool's selector say."""
+    return new_node_mounts(demand.tied, pool.selector)
+
+
 def _mounts(demand: Demand, mountable: frozenset[str], pool: Pool, node: PoolNode) -> bool:
     """Whether a node can mount the job's volumes; of one that can be added the terms of the pool's selector are known."""
-    return new_node_mounts(demand.tied, pool.selector) if node.coming else node.name in mountable
+    return mounts_on_new(demand, pool) if node.coming else node.name in mountable
 
 
 def asked_of(demand: Demand) -> Resources:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.kubernetes.runtime_classes import lacks
@@ -16,13 +16,13 @@ from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.reserve import as_if_first
 from gpujob.placement.capacity.busy_nodes import has_nothing_else, queued_behind, why_busy
-from gpujob.placement.capacity.node_filters import asked_of, disk_needed, largest_image, rejections
+from gpujob.placement.capacity.node_filters import asked_of, disk_needed, largest_image, mounts_on_new, rejections
 from gpujob.placement.capacity.pod_resources import needs_later, node_needs, smallest
 from gpujob.placement.capacity.shortage import why_never, why_never_some
 from gpujob.placement.capacity.topology import domain_of, has_links, in_one_place, largest_place
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
-from gpujob.values.finding import Finding, counted
+from gpujob.values.finding import Finding, counted, listed
 from gpujob.values.vocabulary import Reason
 
 
@@ -245,13 +245,29 @@ def _rests(demand: Demand, pool: Pool) -> Finding | None:
     return Finding(Reason.UNSCHEDULABLE, sentence, (why, until))
 
 
+_OF_GROWTH: Final = {Reason.POOL_TOO_SMALL, Reason.ZONE_CONFLICT}
+"""Why a pool never has room, of reasons that more of its nodes end."""
+
+
 def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding | None:
     """More nodes of an existing kind would make room, and an autoscaler that is not configured here may add them."""
-    enough = sum((node.total or node.healthy) >= demand.gpus_per_node for node in pool.nodes)
-    if not pool.node_pool or not enough or any(finding.reason is not Reason.POOL_TOO_SMALL for finding in never):
-        return None
-    sentence = "needs {} ({} with {} each, the pool has {}); {} may grow: {}"
+    large = [node for node in pool.nodes if (node.total or node.healthy) >= demand.gpus_per_node]
     remedy = "add a GPUPool with spec.provision" if pool.discovered else "set spec.provision in its GPUPool"
+    if not pool.node_pool or not large or any(finding.reason not in _OF_GROWTH for finding in never):
+        return None
+    if any(finding.reason is Reason.ZONE_CONFLICT for finding in never):
+        # Node pools span zones, and Karpenter reads the zone of a volume.
+        fitting = sum(demand.mountable is None or node.name in demand.mountable for node in large)
+        sentence = "needs {} that can mount PersistentVolumeClaim {}, the pool has {}; {} may grow there: {}"
+        more = counted(max(1, demand.nodes - fitting), "more node")
+        have = (fitting or "none", pool.node_pool, remedy)
+        return (
+            Finding(Reason.MAY_GROW, sentence, (more, listed(demand.ties), *have))
+            if mounts_on_new(demand, pool)
+            else None
+        )
+    enough = len(large)
+    sentence = "needs {} ({} with {} each, the pool has {}); {} may grow: {}"
     numbers = (counted(max(1, demand.nodes - enough), "more node"), demand.nodes, counted(demand.gpus_per_node, "GPU"), enough,
                pool.node_pool, remedy)  # fmt: skip
     return Finding(Reason.MAY_GROW, sentence, numbers)

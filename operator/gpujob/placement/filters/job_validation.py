@@ -145,19 +145,14 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
     for claim in demand.lost:
         sentence = "there is no PersistentVolumeClaim {} in the job's namespace; create it or remove it from the job"
         yield Finding(Reason.VOLUME_MISSING, sentence, (claim,))
-    for index, storage_class in demand.unmade:
-        what = (
-            f"StorageClass {storage_class} does not exist"
-            if storage_class
-            else "it names no StorageClass and none is the default"
-        )
+    for index, why in demand.unmade:
         sentence = (
             "volumes[{}].ephemeral: {}, so its claim gets no volume; name one that `kubectl get storageclass` lists"
         )
-        yield Finding(Reason.VOLUME_MISSING, sentence, (index, what))
-    for claim, trouble in demand.troubled:
-        sentence = "PersistentVolumeClaim {} {}, so no pod with it starts; create it again or remove it from the job"
-        yield Finding(Reason.VOLUME_MISSING, sentence, (claim, trouble))
+        yield Finding(Reason.VOLUME_MISSING, sentence, (index, why))
+    for claim, trouble, remedy in demand.troubled:
+        sentence = "PersistentVolumeClaim {} {}, so no pod with it starts; {} or remove it from the job"
+        yield Finding(Reason.VOLUME_MISSING, sentence, (claim, trouble, remedy))
     if demand.priority_class is not None and fleet.priorities and demand.priority_class not in fleet.priorities:
         sentence = "priorityClassName: there is no PriorityClass {}{}; create it or name another"
         near = nearest(identity.nearest(demand.priority_class, fleet.priorities))

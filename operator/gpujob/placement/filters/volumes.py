@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpujob.fleet.kubernetes.persistent_volumes import Volume
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.request.demand import Attachment, Demand
@@ -15,29 +16,36 @@ def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
     """The demand with the limits of its claims, as far as those of the namespace are known, and the StorageClass of claims that name
     none.
     """
+    own: list[Volume] = []
     if demand.new_claims:
         each = zip(demand.claim_volumes, demand.new_claims, strict=True)
-        unmade = tuple((index, own) for index, (own, _) in each if fleet.volumes.never_makes(own))
+        own = [fleet.volumes.of_pod(f"of volumes[{index}]", *claim) for index, claim in each]
+        unmade = [(at, each.trouble) for at, each in zip(demand.claim_volumes, own, strict=True) if each.trouble]
         default = fleet.volumes.default_class or ""
-        made = tuple((own or default, size) for own, size in demand.new_claims)
-        demand = demand.but(new_claims=made, unmade=unmade)
+        made = tuple((name or default, size) for name, size in demand.new_claims)
+        demand = demand.but(new_claims=made, unmade=tuple(unmade) if fleet.volumes.classes else ())
     if not demand.claims or not fleet.volumes.knows(namespace):
-        return demand
+        return _tied(demand, own)
     named = {claim: fleet.volumes.volume(namespace, claim) for claim in demand.claims}
     found = [volume for volume in named.values() if volume is not None]
-    tied = [volume for volume in found if volume.nodes is not None]
-    left: frozenset[str] | None = None
-    for volume in tied:
-        left = volume.nodes if left is None else left & (volume.nodes or frozenset())
-    demand = demand.but(
-        mountable=left,
-        ties=tuple(f"{volume.claim} ({volume.tie})" for volume in tied),
-        tied=tuple(volume.requires for volume in tied),
+    demand = _tied(demand, [*found, *own]).but(
         single=tuple(volume.claim for volume in found if volume.one_node),
         lost=tuple(claim for claim, volume in named.items() if volume is None),
-        troubled=tuple((volume.claim, volume.trouble) for volume in found if volume.trouble),
+        troubled=tuple((volume.claim, volume.trouble, volume.remedy) for volume in found if volume.trouble),
     )
     return _attached(demand, fleet, namespace) if demand.single else demand
+
+
+def _tied(demand: Demand, volumes: Iterable[Volume]) -> Demand:
+    """The demand with the nodes that can mount all of these volumes."""
+    tied = [(volume, volume.nodes) for volume in volumes if volume.nodes is not None]
+    if not tied:
+        return demand
+    return demand.but(
+        mountable=frozenset.intersection(*(nodes for _, nodes in tied)),
+        ties=tuple(f"{volume.claim} ({volume.tie})" for volume, _ in tied),
+        tied=tuple(volume.requires for volume, _ in tied),
+    )
 
 
 def _attached(demand: Demand, fleet: Fleet, namespace: str) -> Demand:

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from gpujob.catalog.devices.throughput import TRAINING, Work, work_of
 from gpujob.fleet.kubernetes.namespaces import IdRanges
-from gpujob.fleet.kubernetes.persistent_volumes import Mount, Tie
+from gpujob.fleet.kubernetes.persistent_volumes import Mount
+from gpujob.fleet.kubernetes.volume_ties import Tie
 from gpujob.fleet.policy.limit_range import Limits
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.fleet.pools.pool import Pool
@@ -173,9 +174,9 @@ class Demand:
     lost: tuple[str, ...] = ()
     """The claims that do not exist."""
     unmade: tuple[tuple[int, str], ...] = ()
-    """Of volumes whose claims get no volume: the index in spec.volumes and the StorageClass (empty: none is named)."""
-    troubled: tuple[tuple[str, str], ...] = ()
-    """The claims with which no pod starts, and the reason of each."""
+    """Of volumes whose claims get no volume: the index in spec.volumes and the reason."""
+    troubled: tuple[tuple[str, str, str], ...] = ()
+    """The claims with which no pod starts, the reason of each and what ends it."""
     terminating: str = ""
     """Its namespace if that is being deleted; set by `bounded`."""
     limits: Limits | None = None
