@@ -198,6 +198,7 @@ def plain_room(wish: Demand, pool: Pool, size: int | None) -> list[str] | None:
         if all(map(pool.tolerates, each.taints)) and (each.total is None or each.total >= wish.gpus_per_node)
         if each.allocatable.covers(asked) and (disk is None or (each.allocatable.storage or disk) >= disk)
         if not lacks(each.handlers, pool.handler) and each.name not in {node for node, *_ in wish.excluded_nodes}
+        if wish.attaches(each.name)
         if each.unready is None and each.free >= wish.gpus_per_node and each.left.covers(node_needs(wish, each))
     ]
     advised = [sum(taint.effect == "PreferNoSchedule" for taint in each.taints) for each in found]
