@@ -70,6 +70,15 @@ def test_a_job_whose_volume_is_elsewhere_says_so(
     api.patch(NODES, only, {"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-a"}}})
     bind(api, team, volume, "zone-b")
     uid = team.submit("reader", **DATA)
+    team.until("reader", "Queued")
+    says = team.condition("reader", "Placed")
+    assert says["reason"] == "MayGrow"
+    assert (
+        "1 more node that can mount PersistentVolumeClaim data (topology.kubernetes.io/zone In zone-b)"
+        in says["message"]
+    )
+    # A node of no group has no others of its kind to come.
+    api.patch(NODES, only, {"metadata": {"labels": {"eks.amazonaws.com/nodegroup": None}}})
     team.until("reader", "Impossible")
     reasons = {each["reason"]: each["message"] for each in team.status("reader")["candidates"]}
     where = "PersistentVolumeClaim data (topology.kubernetes.io/zone In zone-b) can be mounted on none of its 1 nodes; "
