@@ -67,24 +67,29 @@ def test_a_job_whose_volume_is_elsewhere_says_so(
     operator: OperatorProcess, api: ApiServer, fleet: Fleet, team: Team, volume: str
 ) -> None:
     (only,) = fleet(h100=1)
-    api.patch(NODES, only, {"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-a"}}})
+
+    def label(**labels: str | None) -> None:
+        """Sets labels of the node; None removes one."""
+        names = {"zone": "topology.kubernetes.io/zone", "group": "eks.amazonaws.com/nodegroup"}
+        named = {names[key]: value for key, value in labels.items()}
+        api.patch(NODES, only, {"metadata": {"labels": named}})
+
+    # A node of no group has no others of its kind to come.
+    label(zone="zone-a", group=None)
     bind(api, team, volume, "zone-b")
     uid = team.submit("reader", **DATA)
-    team.until("reader", "Queued")
-    says = team.condition("reader", "Placed")
-    assert says["reason"] == "MayGrow"
-    assert (
-        "1 more node that can mount PersistentVolumeClaim data (topology.kubernetes.io/zone In zone-b)"
-        in says["message"]
-    )
-    # A node of no group has no others of its kind to come.
-    api.patch(NODES, only, {"metadata": {"labels": {"eks.amazonaws.com/nodegroup": None}}})
     team.until("reader", "Impossible")
     reasons = {each["reason"]: each["message"] for each in team.status("reader")["candidates"]}
     where = "PersistentVolumeClaim data (topology.kubernetes.io/zone In zone-b) can be mounted on none of its 1 nodes; "
     assert reasons == {"ZoneConflict": where + "use a volume of the pool's zone"}
+    label(group="h100")
+    team.until("reader", "Queued")
+    says = team.condition("reader", "Placed")
+    assert says["reason"] == "MayGrow"
+    lacks = "needs 1 more node that can mount PersistentVolumeClaim data (topology.kubernetes.io/zone In zone-b)"
+    assert lacks in says["message"]
     assert team.jobs(uid) == []
-    api.patch(NODES, only, {"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-b"}}})
+    label(zone="zone-b")
     team.until("reader", "Running")
 
 
