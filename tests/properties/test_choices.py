@@ -13,12 +13,12 @@ from worlds import clusters, prices, specs
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.load import load_catalog
 from gpujob.fleet.kubernetes.objects import Resources
-from gpujob.fleet.kubernetes.persistent_volumes import Mount
 from gpujob.fleet.kubernetes.runtime_classes import lacks
 from gpujob.fleet.policy.resource_quota import read_quota
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
+from gpujob.fleet.storage.claim_volumes import Mount
 from gpujob.placement.capacity.node_fit import find_room, may_have_room, relevant_size, room_now, uniform_size
 from gpujob.placement.capacity.pod_resources import node_needs
 from gpujob.placement.engine.choose import Pick, choose

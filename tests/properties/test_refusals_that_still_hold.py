@@ -11,11 +11,12 @@ from test_turns import CLASSES, queues, told
 from worlds import clusters
 
 from gpujob.fleet.devices.group import groups_of
-from gpujob.fleet.kubernetes.persistent_volumes import VolumeClaim, Volumes
 from gpujob.fleet.kubernetes.priority_classes import PriorityClass
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.cluster_file import read_cluster
 from gpujob.fleet.sources.incremental import FleetIndex
+from gpujob.fleet.storage.claim_volumes import Volumes
+from gpujob.fleet.storage.volume_records import VolumeClaim
 from gpujob.schedule.answers import LastRejections
 from gpujob.schedule.queue import ALWAYS, SchedulingCycle, place_all
 from gpujob.schedule.waiting import Waiting

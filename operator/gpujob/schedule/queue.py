@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.fleet.kubernetes.persistent_volumes import Mount, with_mount
 from gpujob.fleet.pools.ahead import Ahead, Taking
 from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.storage.claim_volumes import Mount, with_mount
 from gpujob.placement.engine.choose import waits_for
 from gpujob.placement.engine.exploration import device_and_gang, with_one_more
 from gpujob.placement.filters.limit_range import bounded

@@ -13,9 +13,9 @@ from cli_room import CATALOG, MIXED, Command, manifest
 
 from gpujob.fleet.devices.group import TELLING
 from gpujob.fleet.dra.resource_slices import EXTENDED_CLAIM, read_claim
-from gpujob.fleet.kubernetes.persistent_volumes import read_storage_class, read_volume, read_volume_claim
 from gpujob.fleet.labels.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
+from gpujob.fleet.storage.volume_records import read_storage_class, read_volume, read_volume_claim
 from gpujob.values.names import child_name
 
 SECRET = "hunter2"

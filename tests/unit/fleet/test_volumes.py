@@ -9,8 +9,9 @@ from builders import H100, node
 
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.kubernetes.parse import read_node
-from gpujob.fleet.kubernetes.persistent_volumes import PersistentVolume, VolumeClaim, Volumes, read_volume_claim
-from gpujob.fleet.kubernetes.volume_ties import Tie, new_node_mounts, read_tie
+from gpujob.fleet.storage.claim_volumes import Volumes
+from gpujob.fleet.storage.volume_records import PersistentVolume, VolumeClaim, read_volume_claim
+from gpujob.fleet.storage.volume_ties import Tie, new_node_mounts, read_tie
 
 NODES: dict[tuple[str, str], Node] = {
     ("", name): read_node(node(name, H100, labels={"zone": zone, "size": size}))

@@ -11,7 +11,8 @@ from gpujob.fleet.assembly.mounts import MountIndex, mounts_of
 from gpujob.fleet.assembly.usage import PodReservation, reservations_of
 from gpujob.fleet.kubernetes.objects import Pod, Resources
 from gpujob.fleet.kubernetes.parse import read_pod
-from gpujob.fleet.kubernetes.persistent_volumes import Mount, read_volume, read_volume_claim, with_mount
+from gpujob.fleet.storage.claim_volumes import Mount, with_mount
+from gpujob.fleet.storage.volume_records import read_volume, read_volume_claim
 from gpujob.values.vocabulary import Label
 
 CLAIM = ("default", "c")

@@ -35,10 +35,10 @@ from gpujob.fleet.health.signals import LABELS
 from gpujob.fleet.kubernetes.namespaces import ENFORCE, IDS, is_terminating
 from gpujob.fleet.kubernetes.objects import EXTENDED_STATUS, TERMINAL_PHASES
 from gpujob.fleet.kubernetes.parse import OF_SPLITTING, pods_per_card, provider_of
-from gpujob.fleet.kubernetes.persistent_volumes import OF_DEFAULT
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
-from gpujob.fleet.kubernetes.volume_ties import NEVER_ATTACHED, ZONES, Tie, read_tie, read_topologies
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
+from gpujob.fleet.storage.volume_records import OF_DEFAULT
+from gpujob.fleet.storage.volume_ties import NEVER_ATTACHED, ZONES, Tie, read_tie, read_topologies
 from gpujob.values.errors import BadClusterFile, BadInput
 from gpujob.values.untrusted import Table, table, tables
 from gpujob.values.vocabulary import GROUP, Label

@@ -19,11 +19,11 @@ from gpujob.fleet.dra.resource_slices import read_claim, read_class, read_slice
 from gpujob.fleet.gpupools.selection import AdminPool, admin_pool, held_pool
 from gpujob.fleet.kubernetes.namespaces import read_namespace
 from gpujob.fleet.kubernetes.parse import read_node
-from gpujob.fleet.kubernetes.persistent_volumes import read_storage_class, read_volume, read_volume_claim
 from gpujob.fleet.kubernetes.priority_classes import read_priority
 from gpujob.fleet.kubernetes.runtime_classes import read_runtime_class
 from gpujob.fleet.policy.limit_range import read_limit_range
 from gpujob.fleet.policy.resource_quota import read_quota
+from gpujob.fleet.storage.volume_records import read_storage_class, read_volume, read_volume_claim
 from gpujob.placement.request.profile_measurements import profile_of
 from gpujob.render.runner import digest_of
 from gpujob.status.records.read_objects import read_child, read_job, read_pod_record, read_service

@@ -29,7 +29,6 @@ from gpujob.fleet.dra.resource_slices import DeviceClass, ResourceClaim, Slice
 from gpujob.fleet.gpupools.selection import AdminPool
 from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.kubernetes.objects import Node
-from gpujob.fleet.kubernetes.persistent_volumes import PersistentVolume, StorageClass, VolumeClaim, Volumes
 from gpujob.fleet.kubernetes.priority_classes import Priorities, PriorityClass
 from gpujob.fleet.kubernetes.runtime_classes import RuntimeClass
 from gpujob.fleet.policy.limit_range import Bounds, LimitRanges, limits_of
@@ -37,6 +36,8 @@ from gpujob.fleet.policy.resource_quota import Quota, Quotas, quotas_of
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.incremental import FleetIndex
+from gpujob.fleet.storage.claim_volumes import Volumes
+from gpujob.fleet.storage.volume_records import PersistentVolume, StorageClass, VolumeClaim
 from gpujob.status.attempts.ownership import reservations
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodRecord
 
@@ -48,6 +49,9 @@ FLEET_KINDS = (
     "persistentvolumeclaims", "persistentvolumes", "storageclasses", "priorityclasses",
 )  # fmt: skip
 """Kinds that a decision depends on."""
+
+OF_VOLUMES = frozenset({"nodes", "persistentvolumeclaims", "persistentvolumes", "storageclasses"})
+"""Those of which it follows which nodes can mount a claim."""
 
 IN_THE_FLEET = frozenset({"pods", "jobs", "resourceclaims"})
 """Those of them that a decision reads only through the fleet."""
@@ -145,7 +149,7 @@ class ClusterIndex(OwnedObjects):
             self._index, self._under_way = FleetIndex(self.catalog, self._inventory.of_pod), set()
             again = {kind: set(self.cache.objects(kind)) for kind in ("nodes", "pods", "jobs", "gpupools")}
             moved = {**moved, **again}
-        if "nodes" in moved:
+        if not OF_VOLUMES.isdisjoint(moved):
             self._volumes = self._all_volumes()
         self._each("nodes", moved, self._follow_node)
         self._each("pods", moved, self._follow_pod)
@@ -211,7 +215,7 @@ class ClusterIndex(OwnedObjects):
         self._inventory.put_slice(key, found)
 
     def _all_volumes(self) -> Volumes:
-        """The claims with the nodes as they are now."""
+        """The claims, volumes and nodes as they are now; what follows from them is kept until one of them changes."""
         claims = cast("Mapping[Key, VolumeClaim]", self.cache.objects("persistentvolumeclaims"))
         volumes = cast("Mapping[Key, PersistentVolume]", self.cache.objects("persistentvolumes"))
         nodes = cast("Mapping[Key, Node]", self.cache.objects("nodes"))

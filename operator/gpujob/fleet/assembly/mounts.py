@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.kubernetes.objects import Pod
-from gpujob.fleet.kubernetes.persistent_volumes import Key, Mount, Mounts
+from gpujob.fleet.storage.claim_volumes import Mount, Mounts
+from gpujob.fleet.storage.volume_records import Key
 
 _User = Pod | PodReservation
 

@@ -1,6 +1,6 @@
 """Kubernetes objects as small records, parsed from what the API server sends.
 
 Reading order: `objects` (records of nodes and pods), `parse` with `quantities`, `pod_requests` and `taints`; one module for
-each other fact: `namespaces`, `priority_classes`, `runtime_classes`, `volume_ties`, `persistent_volumes`,
-`image_volumes`, `host_ports`.
+each other fact: `namespaces`, `priority_classes`, `runtime_classes`, `image_volumes`,
+`host_ports`.
 """

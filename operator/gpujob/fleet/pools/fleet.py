@@ -14,7 +14,6 @@ from gpujob.catalog.devices.families import is_of
 from gpujob.catalog.devices.identity import nearest
 from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.kubernetes.objects import Resources
-from gpujob.fleet.kubernetes.persistent_volumes import NO_VOLUMES, Mounts, Volumes
 from gpujob.fleet.kubernetes.priority_classes import Priorities, class_of
 from gpujob.fleet.kubernetes.runtime_classes import Classes
 from gpujob.fleet.policy.limit_range import LimitRanges
@@ -24,6 +23,7 @@ from gpujob.fleet.pools.ahead import Ahead, Taking
 from gpujob.fleet.pools.naming import without_type
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.reserve import Pods, reserved, unnamed_reserved, with_ahead
+from gpujob.fleet.storage.claim_volumes import NO_VOLUMES, Mounts, Volumes
 from gpujob.values.vocabulary import HostAccess
 
 

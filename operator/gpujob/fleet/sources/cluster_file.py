@@ -24,7 +24,6 @@ from gpujob.fleet.gpupools.selection import AdminPool, admin_pool, held_pool, pr
 from gpujob.fleet.kubernetes.namespaces import Namespace, read_namespace
 from gpujob.fleet.kubernetes.objects import Node, Pod
 from gpujob.fleet.kubernetes.parse import read_node, read_pod
-from gpujob.fleet.kubernetes.persistent_volumes import NO_VOLUMES, Volumes, volumes_of
 from gpujob.fleet.kubernetes.priority_classes import Priorities, read_priority
 from gpujob.fleet.kubernetes.runtime_classes import Classes, read_runtime_class
 from gpujob.fleet.policy.limit_range import LimitRanges, limits_of, read_limit_range
@@ -34,6 +33,7 @@ from gpujob.fleet.sources import published_pools
 from gpujob.fleet.sources.build import read_fleet
 from gpujob.fleet.sources.ignored_values import ignored_specs, ignored_values
 from gpujob.fleet.sources.kubectl_yaml import read_documents
+from gpujob.fleet.storage.claim_volumes import NO_VOLUMES, Volumes, volumes_of
 from gpujob.values.errors import BadClusterFile, BadInput
 from gpujob.values.untrusted import table
 from gpujob.values.vocabulary import GROUP, Label

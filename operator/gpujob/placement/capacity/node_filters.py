@@ -6,9 +6,9 @@ from typing import Final
 
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.kubernetes.runtime_classes import lacks
-from gpujob.fleet.kubernetes.volume_ties import new_node_mounts
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.storage.volume_ties import ZONES, new_node_mounts
 from gpujob.placement.capacity.pod_resources import DEFAULT_STORAGE
 from gpujob.placement.request.demand import Demand
 from gpujob.values.vocabulary import Reason
@@ -40,8 +40,9 @@ def rejections(demand: Demand, pool: Pool, node: PoolNode, image_size: int | Non
 
 
 def mounts_on_new(demand: Demand, pool: Pool) -> bool:
-    """Whether a node to be added to a pool may mount the job's volumes, as far as the terms of the pool's selector say."""
-    return new_node_mounts(demand.tied, pool.selector)
+    """Whether a node to be added to a pool may mount the job's volumes, as far as its selector and the region of its nodes say."""
+    region = ((ZONES[1], "In", (pool.region,)),) if pool.region else ()
+    return new_node_mounts(demand.tied, pool.selector + region)
 
 
 def _mounts(demand: Demand, mountable: frozenset[str], pool: Pool, node: PoolNode) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpujob.fleet.kubernetes.persistent_volumes import Volume
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.storage.claim_volumes import Volume
 from gpujob.placement.request.demand import Attachment, Demand
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Reason

@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from gpujob.catalog.devices.throughput import TRAINING, Work, work_of
 from gpujob.fleet.kubernetes.namespaces import IdRanges
-from gpujob.fleet.kubernetes.persistent_volumes import Mount
-from gpujob.fleet.kubernetes.volume_ties import Tie
 from gpujob.fleet.policy.limit_range import Limits
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.storage.claim_volumes import Mount
+from gpujob.fleet.storage.volume_ties import Tie
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import ModelDemand
 from gpujob.placement.request.profile_measurements import Learned

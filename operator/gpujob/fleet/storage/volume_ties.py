@@ -32,7 +32,9 @@ DRIVERS_WITHOUT_ATTACHMENT: Final = frozenset(
 )  # fmt: skip
 """CSI drivers whose CSIDriver says attachRequired: false."""
 
-NAMES: Final = frozenset({"kubernetes.io/hostname", "metadata.name"})
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+NAMES: Final = frozenset({HOSTNAME, "metadata.name"})
 """Labels and fields with a node's own name; an autoscaler's nodes have new ones."""
 
 _ONE_WORD: Final = SUCCESSORS | dict.fromkeys(ZONES_OF_DRIVERS, ZONES[0])
@@ -76,6 +78,12 @@ class Tie:
         """The same as terms alone."""
         zones = tuple(Expression(key, "In", values) for key, values in self.zones)
         return tuple((*term, *zones) for term in self.terms if term) if self.terms else (zones,)
+
+    @property
+    def named(self) -> tuple[str, ...] | None:
+        """The names of the only nodes that it allows, if it says nothing else, as of a local disk."""
+        rule = self.terms[0][0] if len(self.terms) == 1 and len(self.terms[0]) == 1 and not self.zones else None
+        return rule.values if rule is not None and rule.key in NAMES and rule.operator == "In" else None
 
     @property
     def sure(self) -> Selector:

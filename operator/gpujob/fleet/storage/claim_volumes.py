@@ -1,0 +1,261 @@
+"""Which nodes can mount a PersistentVolumeClaim: those that its PersistentVolume allows, or that a volume to come can allow.
+
+A claim that is not bound yet takes a PersistentVolume of its StorageClass that is left, or gets a new one: with WaitForFirstConsumer on
+the nodes of the class's allowedTopologies. A class that makes none (kubernetes.io/no-provisioner, or one that does not exist) leaves
+the nodes of the volumes that are left. Of a class that binds at once the control plane chooses the nodes first, and they are unknown.
+A claim that names no StorageClass gets the cluster's default one, which quotas count.
+Claims and volumes are read into slim records once, and held against the nodes only when a job names the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from gpujob.fleet.kubernetes.objects import Node
+from gpujob.fleet.storage.volume_records import (
+    Key,
+    PersistentVolume,
+    StorageClass,
+    VolumeClaim,
+    read_storage_class,
+    read_volume,
+    read_volume_claim,
+)
+from gpujob.fleet.storage.volume_ties import HOSTNAME, UNTIED, Tie, one_of
+
+HIDDEN: Final = "redacted"
+"""The StorageClass of claims in older captures, which do not keep its name."""
+
+REMEDY: Final = "create it again"
+
+NO_CLASS: Final = "is not bound and names no StorageClass (`kubectl get storageclass` lists them)"
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A claim's nodes: the names of those that can mount it (None: any), and the reason of the limit."""
+
+    claim: str
+    nodes: frozenset[str] | None = None
+    tie: str = ""
+    one_node: bool = False
+    one_pod: bool = False
+    trouble: str = ""
+    requires: Tie = UNTIED
+    remedy: str = REMEDY
+    """What ends the trouble."""
+    many_nodes: bool = False
+    """Whether several nodes can mount it at a time whatever the claim says."""
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether a pod that mounts it keeps it from other nodes, or from all other pods."""
+        return self.one_pod or (self.one_node and not self.many_nodes)
+
+
+class Mount(NamedTuple):
+    """A pod that mounts a claim."""
+
+    node: str
+    """The node; empty for a pod that waits for a node to be added."""
+    user: str
+    """The pod, or the job whose pod is still to come: its kind and its name."""
+    starts: bool = False
+    """Whether the pod is still to come."""
+
+
+Mounts = Mapping[Key, tuple[Mount, ...]]
+"""The pods that mount each claim, by its namespace and name; a claim that none mounts is absent."""
+
+
+def with_mount(mounts: Mounts, namespace: str, claims: Iterable[str], mount: Mount) -> Mounts:
+    """The mounts after one more pod mounts these claims."""
+    more = {(namespace, claim): (*mounts.get((namespace, claim), ()), mount) for claim in claims}
+    return {**mounts, **more} if more else mounts
+
+
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """The claims and PersistentVolumes of a cluster, and its nodes; live views are allowed and are read on demand. What follows from
+    them is computed once.
+
+    `complete`: whether a claim that is not among them does not exist. A file may contain the claims of some namespaces only; those
+    of others are unknown.
+    """
+
+    claims: Mapping[Key, VolumeClaim] = field(default_factory=dict)
+    volumes: Mapping[Key, PersistentVolume] = field(default_factory=dict)
+    """The PersistentVolumes; they have no namespace."""
+    nodes: Mapping[Any, Node] = field(default_factory=dict)
+    complete: bool = False
+    classes: Mapping[Key, StorageClass] = field(default_factory=dict)
+    """The StorageClasses; empty if they are unknown."""
+    all_volumes: bool = True
+    """Whether a PersistentVolume that is not among them does not exist."""
+    _allowed: dict[Tie, frozenset[str]] = field(default_factory=dict, compare=False)
+    _named: dict[str, list[Node]] = field(default_factory=dict, compare=False)
+    _offers: dict[str | None, dict[Tie, list[PersistentVolume]]] = field(default_factory=dict, compare=False)
+    _of_unbound: dict[tuple[VolumeClaim, Key | None], tuple[Sequence[Tie], str, str]] = field(
+        default_factory=dict, compare=False
+    )
+
+    def knows(self, namespace: str) -> bool:
+        """Whether an absent claim of this namespace does not exist."""
+        return self.complete or any(of == namespace for of, _ in self.claims)
+
+    @property
+    def default_class(self) -> str | None:
+        """The StorageClass of claims that name none: of several defaults the newest, then the first by name
+        (k8s.io/kubernetes pkg/volume/util/storageclass.go); empty if there is none, None if that is unknown.
+        """
+        defaults = sorted((each for each in self.classes.values() if each.default), key=lambda each: each.name)
+        newest = max(defaults, key=lambda each: each.created, default=None)
+        return newest.name if newest else "" if self.classes else None
+
+    def of_pod(self, name: str, storage_class: str, size: int) -> Volume:
+        """The nodes of a claim that each pod creates, of this StorageClass (empty: none is named) and size in bytes; the name is for
+        sentences.
+        """
+        claim = VolumeClaim(phase="Pending", storage_class=storage_class or None, size=size)
+        ties, why, remedy = self._unbound(claim, None)
+        return self._volume(name, ties, VolumeClaim(trouble=why), remedy, f"StorageClass {storage_class}: ")
+
+    def volume(self, namespace: str, name: str) -> Volume | None:
+        """The nodes of a claim; None if it does not exist."""
+        key = (namespace, name)
+        claim = self.claims.get(key)
+        if claim is None:
+            return None
+        if not claim.unbound:
+            found = self.volumes.get(("", claim.volume))
+            if claim.phase == "Pending" and (why := self._never_bound(claim.volume, found, key)):
+                # What another claim's volume requires is not for this namespace.
+                return self._volume(
+                    name, (), replace(claim, trouble=claim.trouble or why), "name another volume, or none"
+                )
+            volume = self._volume(name, (found.tie,) if found else (), claim)
+            return replace(volume, many_nodes=found is not None and found.many_nodes)
+        ties, why, remedy = self._unbound(claim, key)
+        words = f"is not bound, and {why}" if self._class_of(claim) else NO_CLASS
+        claim = replace(claim, trouble=claim.trouble or (why and words))
+        return self._volume(name, ties, claim, remedy, f"StorageClass {self._class_of(claim)}: ")
+
+    def _never_bound(self, name: str, volume: PersistentVolume | None, key: Key) -> str:
+        """Why a claim is never bound to the PersistentVolume that it names (spec.volumeName); empty if it may be."""
+        if volume is None:
+            known = self.all_volumes and self.volumes
+            return f"is not bound, and PersistentVolume {name} does not exist" if known else ""
+        mine = volume.kept_for == key or (volume.kept_for is None and volume.left is not False)
+        return "" if mine else f"is not bound, and PersistentVolume {name} is another claim's"
+
+    def _volume(self, name: str, ties: Sequence[Tie], claim: VolumeClaim, remedy: str = "", source: str = "") -> Volume:
+        """A claim's volume, where one of the ties must hold; none: any node will do."""
+        said = (claim.one_node, claim.one_pod, claim.trouble)
+        if not ties or UNTIED in ties:
+            return Volume(name, None, "", *said, remedy=remedy or REMEDY)
+        nodes = self._nodes_of(ties[0]) if len(ties) == 1 else frozenset[str]().union(*map(self._nodes_of, ties))
+        more = f", or what {len(ties) - 1} more ask for" if len(ties) > 1 else ""
+        # Of local disks one says as much of a node to be added as all of them: none is there.
+        of_names = [tie for tie in ties if tie.named is not None]
+        requires = one_of([*(tie for tie in ties if tie.named is None), *of_names[:1]])
+        return Volume(name, nodes, f"{source}{ties[0]}{more}", *said, requires, remedy or REMEDY)
+
+    def _nodes_of(self, tie: Tie) -> frozenset[str]:
+        """The names of the nodes that a tie allows. Those of a local disk are looked up: each of many nodes may have several."""
+        if tie not in self._allowed:
+            names = tie.named
+            if names is None:
+                found = (node.name for node in self.nodes.values() if tie.allows(node))
+            else:
+                found = (node.name for name in names for node in self._nodes_named(name) if tie.allows(node))
+            self._allowed[tie] = frozenset(found)
+        return self._allowed[tie]
+
+    def _nodes_named(self, name: str) -> Sequence[Node]:
+        """The nodes with a name, by their own or by their label."""
+        if not self._named:
+            for node in self.nodes.values():
+                for each in {node.name, node.labels.get(HOSTNAME, node.name)}:
+                    self._named.setdefault(each, []).append(node)
+        return self._named.get(name, ())
+
+    def _class_of(self, claim: VolumeClaim) -> str:
+        return (self.default_class or "") if claim.storage_class is None else claim.storage_class
+
+    def _unbound(self, claim: VolumeClaim, key: Key | None) -> tuple[Sequence[Tie], str, str]:
+        """What a claim that is not bound requires of its node, one of these; and if it never will be bound, the reason and what ends
+        that.
+        """
+        known = self._of_unbound.get((claim, key))
+        if known is None:
+            known = self._of_unbound[claim, key] = self._ways_to_bind(claim, key)
+        return known
+
+    def _ways_to_bind(self, claim: VolumeClaim, key: Key | None) -> tuple[Sequence[Tie], str, str]:
+        name = self._class_of(claim)
+        if name and (not self.classes or name == HIDDEN):
+            return (), "", ""
+        own = next((each for each in self.classes.values() if each.name == name), None)
+        if own is not None and own.makes:
+            if not own.waits or own.topologies == UNTIED:
+                return (), "", ""
+            return (own.topologies, *self._left(claim, key, name)), "", ""
+        if left := self._left(claim, key, None, name):
+            return left, "", ""
+        if not name and claim.phase:
+            return (), "it names no StorageClass and none is the default", ""
+        if not name or not self.all_volumes:
+            return (), "", ""
+        if own is None:
+            return (), f"StorageClass {name} does not exist", ""
+        why = f"StorageClass {name} makes no volumes and has no PersistentVolume left that fits"
+        return (), why, "create such a PersistentVolume"
+
+    def _left(self, claim: VolumeClaim, key: Key | None, *storage_classes: str | None) -> list[Tie]:
+        """What the PersistentVolumes of some classes to which the claim may be bound require of a node."""
+        if not self._offers:
+            self._offers.update(self._all_left())
+        ties = (self._offers.get(each, {}).items() for each in storage_classes)
+        return [*dict.fromkeys(
+            tie for tie, offers in chain.from_iterable(ties)
+            if any(each.kept_for in (None, key) and claim.takes(each) for each in offers)
+        )]  # fmt: skip
+
+    def _all_left(self) -> dict[str | None, dict[Tie, list[PersistentVolume]]]:
+        """The PersistentVolumes to which a claim may be bound, by their class and what they require."""
+        unclear = any(each.left is None for each in self.volumes.values())
+        bound = {claim.volume for claim in self.claims.values()} if unclear else ()
+        found: dict[str | None, dict[Tie, list[PersistentVolume]]] = {}
+        for (_, name), each in self.volumes.items():
+            if each.left or (each.left is None and name not in bound):
+                found.setdefault(each.storage_class, {}).setdefault(each.tie, []).append(each)
+        return found
+
+
+NO_VOLUMES: Final = Volumes()
+"""Nothing is known of any claim."""
+
+
+def volumes_of(
+    claims: Mapping[Key, Any],
+    volumes: Mapping[Key, Any],
+    nodes: Iterable[Node],
+    classes: Mapping[Key, Any],
+    *,
+    complete: bool,
+    all_volumes: bool = True,
+) -> Volumes:
+    """The claims, PersistentVolumes and StorageClasses of a cluster description, with its nodes."""
+    if not claims and not classes and not complete:
+        return NO_VOLUMES
+    return Volumes(
+        {(namespace or "default", name): read_volume_claim(raw) for (namespace, name), raw in claims.items()},
+        {key: read_volume(raw) for key, raw in volumes.items()},
+        {node.name: node for node in nodes},
+        complete,
+        {key: read_storage_class(raw) for key, raw in classes.items()},
+        all_volumes,
+    )
