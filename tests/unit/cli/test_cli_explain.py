@@ -60,6 +60,23 @@ def test_a_running_job_is_decided_again_without_its_own_pods(gpujob: Command, cl
     assert third.startswith(f"Placed  train: {H100} is the only pool with room")
 
 
+def test_pods_of_another_namespace_that_name_the_job_are_not_its_own(
+    gpujob: Command, cluster: Path, tmp_path: Path
+) -> None:
+    forged = pod()
+    forged["metadata"] |= {"name": "squat", "namespace": "evil"}
+    forged["spec"] |= {"nodeName": "h100-0"}
+    (path := tmp_path / "forged.yaml").write_text(cluster.read_text() + "\n---\n" + yaml.safe_dump(forged))
+    nodes = [
+        next(line for line in answer.splitlines() if line.startswith("Nodes: "))
+        for answer in (
+            gpujob("explain", "train", "-n", "team", "--cluster", each, "--catalog", CATALOG).out
+            for each in (cluster, path)
+        )
+    ]
+    assert nodes == ["Nodes: h100-0", "Nodes: h100-1"]
+
+
 def test_a_namespace_is_asked_for_where_a_name_is_in_several(gpujob: Command, cluster: Path) -> None:
     answer = gpujob("explain", "train", "--cluster", cluster)
     assert (answer.code, answer.err) == (

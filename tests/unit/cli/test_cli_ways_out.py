@@ -87,6 +87,13 @@ def test_the_nearest_end_comes_first_and_what_says_nothing_last(planned: Any) ->
     ]
 
 
+def test_pods_of_another_namespace_that_name_a_job_are_not_shown_as_that_job(planned: Any) -> None:
+    forged = pod("squat", "n1", 4, "train", namespace="evil")
+    objects = two_nodes(running("train", percent=99), forged)
+    (line,) = (each for each in held(planned(objects, manifest(**BIG))) if each.startswith("Held"))
+    assert line == "Held by: job evil/uid-train holds 4 GPUs on n1; it does not report its end"
+
+
 def test_of_many_holders_five_are_told_and_the_others_counted(planned: Any) -> None:
     objects = two_nodes(*(pod(f"p{number}", "n0", 1) for number in range(7)))
     told = held(planned(objects, manifest(**BIG)))

@@ -28,6 +28,8 @@ from gpujob.values.vocabulary import ConditionType, State, Verdict
 
 if TYPE_CHECKING:
     from gpujob.catalog.catalog import Catalog
+    from gpujob.fleet.assembly.usage import PodReservation
+    from gpujob.fleet.kubernetes.objects import Pod
     from gpujob.fleet.sources.cluster_file import ClusterObjects
 
 
@@ -85,8 +87,14 @@ def explain_job(
 
     job = read_gpujob(raw)
     uid = table(raw, "metadata").get("uid")
-    pods = tuple(pod for pod in objects.pods if not uid or pod.job_uid != uid)
-    reservations = tuple(reservation for reservation in objects.reservations if not uid or reservation.job_uid != uid)
+    home = (job.metadata.namespace or "default", str(uid or ""))
+
+    def is_own(held: Pod | PodReservation) -> bool:
+        # A pod of another namespace may name the job's uid.
+        return bool(uid) and (held.namespace or "default", held.job_uid) == home
+
+    pods = tuple(pod for pod in objects.pods if not is_own(pod))
+    reservations = tuple(reservation for reservation in objects.reservations if not is_own(reservation))
     fleet, known = fleet_of(replace(objects, pods=pods, reservations=reservations), catalog)
     profiles = profiles_of(objects)
     namespace, deadline = job.metadata.namespace or "default", job.spec.active_deadline_seconds
@@ -118,7 +126,7 @@ def explain_job(
         else best_losers(decision, OTHERS, fleet, known)
     )
     status = table(raw, "status")
-    held = Holdings(objects, documents, now, known, str(uid or "")) if now is not None else None
+    held = Holdings(objects, documents, now, known, home) if now is not None else None
     unreserved = cycle.unreserved.get(own.uid, "") if decision.verdict is Verdict.WAITING else ""
     return Explanation(
         plan=with_holders(Plan(job, decision, others, fleet.pools, unreserved=unreserved), (), held),

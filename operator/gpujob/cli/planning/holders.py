@@ -150,9 +150,9 @@ class Holdings:
     """The GPUs that pods of a cluster hold, and the statuses of the GPUJobs that they belong to."""
 
     def __init__(
-        self, objects: ClusterObjects, documents: Iterable[Any], now: datetime, catalog: Catalog, own: str = ""
+        self, objects: ClusterObjects, documents: Iterable[Any], now: datetime, catalog: Catalog, own: tuple[str, str] = ("", "")
     ) -> None:
-        """`now` is when they were read, `own` the uid of a job whose pods do not count."""
+        """`now` is when they were read, `own` the namespace and uid of a job whose pods do not count."""
         self.now, self._objects, self._documents, self._own = now, objects, documents, own
         self._catalog = catalog
 
@@ -179,9 +179,13 @@ class Holdings:
         found += [*_placed(before, nodes, namespace), *self._pods(nearest.pool, nodes, namespace)]
         return tuple(sorted(found, key=_order))
 
+    def _is_own(self, key: _Key) -> bool:
+        """Whether it is of the job whose pods do not count; pods of another namespace may name its uid."""
+        return bool(key.job_uid) and (key.namespace or "default", key.job_uid) == self._own
+
     def _mounting(self, demand: Demand, before: Iterable[Placing]) -> Iterator[Holder]:
         """Who mounts the claims of the job."""
-        found = dict(claim_users.by_user(claim_users.of_cluster(self._objects, demand, self._own)))
+        found = dict(claim_users.by_user(claim_users.of_cluster(self._objects, demand, self._own[1])))
         jobs = self._jobs() if any(uid for _, uid, _ in found) else {}
         for (where, uid, name), (said, on) in found.items():
             holder = _of_job(jobs.get(uid), where, uid, 0, on) if uid else Holder("Pod", where, name, 0, on)
@@ -193,7 +197,7 @@ class Holdings:
         """Who holds what is short on nodes whose GPUs are free."""
         needs = needs_later(demand, (node for node in pool.nodes if node.name in short))
         own = ((_of_pod(pod), node, taken) for pod, node, taken in requests(self._objects.pods, short))
-        found = dict(shares(short, needs, (each for each in own if not (self._own and each[0].job_uid == self._own))))
+        found = dict(shares(short, needs, (each for each in own if not self._is_own(each[0]))))
         jobs = self._jobs() if any(key.job_uid for key in found) else {}
         for key, share in found.items():
             where, uid, name, kind = key
@@ -209,7 +213,7 @@ class Holdings:
         for key, taken in held.items():
             where, uid, name, kind = key
             counted_in = [(node, gpus) for node, gpus in taken if gpus > 0 and (nodes is None or node in nodes)]
-            if counted_in and namespace in (None, where) and not (uid and uid == self._own):
+            if counted_in and namespace in (None, where) and not self._is_own(key):
                 on = tuple(sorted({node for node, _ in counted_in if node}))
                 gpus = sum(gpus for _, gpus in counted_in)
                 yield _of_job(jobs.get(uid), where, uid, gpus, on) if uid else Holder(kind, where, name, gpus, on)
@@ -279,8 +283,8 @@ def _of_pod(pod: Pod) -> _Key:
 
 
 def _of_job(raw: Mapping[str, Any] | None, namespace: str, uid: str, gpus: int, nodes: tuple[str, ...]) -> Holder:
-    """A holder that is a GPUJob, by its status; an unreadable one appears with its uid."""
-    if raw is None:
+    """A holder that is a GPUJob, by its status; one that is not in the namespace of its pods appears with the uid that they name."""
+    if raw is None or (table(raw, "metadata").get("namespace") or "default") != (namespace or "default"):
         return Holder("GPUJob", namespace, uid, gpus, nodes)
     progress = table(table(raw, "status"), "progress")
     percent = whole_number(progress.get("percent"))
