@@ -139,17 +139,12 @@ class _Snapshot:
 
     def place(self, job: Waiting) -> Placing | None:
         """The result of the next job; None if its decision fails."""
-        # Nothing else depends on namespaces, so that equal jobs of many of them are one demand.
-        apart = self._choosy or job.namespace in self._fleet.quotas or job.demand.as_root
-        demand = replace(job.demand, namespace=job.namespace) if apart else job.demand
-        demand = bounded(mounted(demand, self._fleet, job.namespace), self._fleet, job.namespace)
-        if job.runs_for is not None and self._now is not ALWAYS:
-            demand = undisturbed(demand, self._fleet, self._now + timedelta(seconds=job.runs_for))
-        learned = demand.learned
+        learned = job.demand.learned
         of_profile = self._tried[job.namespace, learned.profile] if learned else None
-        if of_profile:
-            demand = with_one_more(demand, of_profile)
         try:
+            demand = self._asked(job)
+            if of_profile:
+                demand = with_one_more(demand, of_profile)
             answer = self.without_room.get(demand) or self._plan(demand, job) or self._answer(demand)
         except Exception as error:  # an error in one job's decision does not stop the others
             if self._failed is None:
@@ -180,6 +175,16 @@ class _Snapshot:
                 mounts = with_mount(self._fleet.mounts, job.namespace, demand.single, mount)
                 self._fleet = replace(self._fleet, mounts=mounts)
         return Placing(job, answer)
+
+    def _asked(self, job: Waiting) -> Demand:
+        """The demand of a job with what its namespace, its claims and its time limit mean on this snapshot."""
+        # Nothing else depends on namespaces, so that equal jobs of many of them are one demand.
+        apart = self._choosy or job.namespace in self._fleet.quotas or job.demand.as_root
+        demand = replace(job.demand, namespace=job.namespace) if apart else job.demand
+        demand = bounded(mounted(demand, self._fleet, job.namespace), self._fleet, job.namespace)
+        if job.runs_for is not None and self._now is not ALWAYS:
+            demand = undisturbed(demand, self._fleet, self._now + timedelta(seconds=job.runs_for))
+        return demand
 
     def _plan(self, demand: Demand, job: Waiting) -> Answer | None:
         """The result of an equal plan on the same snapshot."""

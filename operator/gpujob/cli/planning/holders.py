@@ -150,7 +150,12 @@ class Holdings:
     """The GPUs that pods of a cluster hold, and the statuses of the GPUJobs that they belong to."""
 
     def __init__(
-        self, objects: ClusterObjects, documents: Iterable[Any], now: datetime, catalog: Catalog, own: tuple[str, str] = ("", "")
+        self,
+        objects: ClusterObjects,
+        documents: Iterable[Any],
+        now: datetime,
+        catalog: Catalog,
+        own: tuple[str, str] = ("", ""),
     ) -> None:
         """`now` is when they were read, `own` the namespace and uid of a job whose pods do not count."""
         self.now, self._objects, self._documents, self._own = now, objects, documents, own
