@@ -312,13 +312,13 @@ def tell(taken: dict[str, list[tuple[Round, Round]]], jobs: int) -> None:
         _row(name, turns, jobs)
     for name, turns in rows.items():
         parts = (each for each in turns[0][1].used if each != ALLOCATED)
-        told = ", ".join(f"{each} {_per_job(turns, jobs, each):.1f}" for each in parts)
-        print(f"CPU in ms a job, {name}: {told}")
+        figures = ", ".join(f"{each} {_per_job(turns, jobs, each):.1f}" for each in parts)
+        print(f"CPU in ms a job, {name}: {figures}")
     for name, turns in taken.items():
         requests = sum((mine.requests for _, mine in turns), Counter[str]())
-        told = ", ".join(f"{what} {count / jobs / len(turns):.2f}" for what, count in requests.most_common(12))
-        if told:
-            print(f"requests of the operator a job, {name}: {told}")
+        figures = ", ".join(f"{what} {count / jobs / len(turns):.2f}" for what, count in requests.most_common(12))
+        if figures:
+            print(f"requests of the operator a job, {name}: {figures}")
 
 
 def _per_job(turns: list[tuple[Round, Round]], jobs: int, process: str) -> float:

@@ -16,7 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.reflector import WatchHealth
-from gpujob.cluster.client.outage_gate import OutageGate
+from gpujob.cluster.client.outage_gate import PATIENCE, OutageGate
 from gpujob.values.errors import BadInput
 
 CERTIFICATE_READ_EVERY: Final = 60.0
@@ -127,10 +127,6 @@ class Endpoints:
         async with self._scraping:
             body = await asyncio.to_thread(generate_latest, self._scrape())
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-
-PATIENCE: Final = 30.0
-"""Seconds without a good response of the API server before readiness fails; a restart takes less."""
 
 
 def hindrances(

@@ -11,6 +11,11 @@ from gpujob.cluster.client.rate_limit import Clock
 LONGEST_OUTAGE_DELAY: Final = 15.0
 """The longest wait in seconds between two tries: blocked jobs continue at most this long after the server is back."""
 
+PATIENCE: Final = 30.0
+"""Seconds without a good response of the API server, or without a Lease that can be written, before readiness fails and the log
+warns; a restart takes less.
+"""
+
 
 def outage_delay(failures: int, chance: Callable[[], float]) -> float:
     """Seconds until the next try after a number of failures in a row: doubled each time, spread, 15 at most."""

@@ -13,6 +13,11 @@ LONGEST_QUIET = 15.0
 """The longest wait in seconds of a write because the server slowed another one down."""
 
 
+def asked_wait(retry_after: float | None) -> float:
+    """The seconds that the API server asks to wait (Retry-After), a minute at most; 0 if it asks for none."""
+    return min(retry_after or 0.0, LONGEST_RETRY_DELAY)
+
+
 class TokenBucket:
     """Gives `rate` permits a second, `burst` at once, first come, first served."""
 

@@ -15,7 +15,7 @@ import structlog
 from gpujob.cluster.cache.watched_kinds import JOBS, SERVICES, claim_templates
 from gpujob.cluster.client.api_errors import ApiError, Fenced
 from gpujob.cluster.client.outage_gate import LONGEST_OUTAGE_DELAY, is_outage
-from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY
+from gpujob.cluster.client.rate_limit import asked_wait
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
 from gpujob.cluster.queue.turns import StepSlots
@@ -286,7 +286,7 @@ class JobActions:
         """A child that can be created later: reported after two tries, because most such errors pass in a second; or at once if the
         API server asks for a long wait.
         """
-        within = max(LONGEST_OUTAGE_DELAY, min(error.retry_after or 0.0, LONGEST_RETRY_DELAY))
+        within = max(LONGEST_OUTAGE_DELAY, asked_wait(error.retry_after))
         failures = self._work.requeue_after_outage(job, error, error.retry_after)
         if failures < 2 and within <= LONGEST_OUTAGE_DELAY:
             return

@@ -15,14 +15,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
 
 import structlog
 
 from gpujob.cluster.client.api_errors import AlreadyExists, ApiError, Conflict, JsonObject, NotFound
 from gpujob.cluster.client.client import MERGE_PATCH, ApiClient
+from gpujob.cluster.client.outage_gate import PATIENCE
 from gpujob.cluster.client.paths import Resource
-from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY, Clock, Patience
+from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY, Clock, Patience, asked_wait
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 
@@ -112,10 +112,6 @@ def boot_clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
-FAILS_FOR: Final = 30.0
-"""Seconds of errors at the Lease that are logged as warnings from then on: a restart of an API server takes less."""
-
-
 class NoNamespace(Exception):
     """The Lease cannot be created because its namespace does not exist; an admin must fix that."""
 
@@ -189,7 +185,7 @@ class Leadership:
             delay = self._after_no_namespace(error)
         except (ApiError, TimeoutError) as error:
             self._note_failure(error)
-            write = log.info if self.failing()[0] < FAILS_FOR else log.warning
+            write = log.info if self.failing()[0] < PATIENCE else log.warning
             write("lease not renewed" if self.is_leader() else "lease not acquired", error=self._failure)
             delay = self._after_failure(error)
         self._notice_loss()
@@ -229,7 +225,7 @@ class Leadership:
         retry_after = error.retry_after if isinstance(error, ApiError) else None
         wait = self._timings.retry_every * (0.5 + 0.5 * self._chance())
         if self._good_until is None:
-            return max(wait, min(retry_after or 0.0, LONGEST_RETRY_DELAY))
+            return max(wait, asked_wait(retry_after))
         return max(0.0, min(wait, self._good_until - self._clock()))
 
     def _after_no_namespace(self, error: NoNamespace) -> float:

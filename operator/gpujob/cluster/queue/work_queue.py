@@ -25,7 +25,7 @@ from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.api.manifest import read_gpujob
 from gpujob.cluster.client.api_errors import ApiError
 from gpujob.cluster.client.outage_gate import OutageGate, outage_delay
-from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY
+from gpujob.cluster.client.rate_limit import asked_wait
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.durations import Durations
 from gpujob.cluster.queue.due_times import DueTimes
@@ -236,14 +236,14 @@ class ControllerState:
         memory.delay = min(max(memory.delay * 2, timings.backoff_first), longest)
         self._retry(job, memory.delay, why, failed_on)
 
-    def requeue_after_outage(self, job: JobRecord, why: Exception, least: float | None = None) -> int:
-        """Waits at most 15 s, or the `least` that the API server asks for, because it and not the job failed; returns the failures
+    def requeue_after_outage(self, job: JobRecord, why: Exception, retry_after: float | None = None) -> int:
+        """Waits at most 15 s, or `retry_after`, which the API server asks for, because it and not the job failed; returns the failures
         in a row.
         """
         memory = self.remember(job.uid)
         memory.outages += 1
         memory.unanswered = isinstance(why, ApiError) and why.status == 0
-        delay = max(outage_delay(memory.outages, self._chance), min(least or 0.0, LONGEST_RETRY_DELAY))
+        delay = max(outage_delay(memory.outages, self._chance), asked_wait(retry_after))
         self._retry(job, delay, why, job.generation)
         return memory.outages
 
