@@ -56,15 +56,22 @@ def no_interpreter(message: str) -> Ending:
 
 
 def nodes_did_not_come(
-    job: JobRecord, child: ChildRecord, seconds: float, now: datetime, bare: Arriving | None = None
+    job: JobRecord,
+    child: ChildRecord,
+    seconds: float,
+    now: datetime,
+    came: Arriving | None = None,
+    *,
+    bare: bool = False,
 ) -> Ending:
-    """No node came to the pool within `seconds`, or the last one that came (`bare`) offers no devices."""
+    """No node came to the pool within `seconds`, or the last one (`came`) offers no devices (`bare`) or was not enough."""
     pool = pool_of(job, child)
     away = with_pool_away(job.status, pool, now, seconds)
-    came = f"no nodes came to pool {pool} within {seconds:g} seconds"
-    if bare is not None:
-        came = f"node {bare.node} came to pool {pool} at {bare.since} and offers no GPUs: check its driver and device plugin"
-    sentence = f"{came}; other pools are tried, this one at {away[-1]['until']}"
+    why = f"no nodes came to pool {pool} within {seconds:g} seconds"
+    if came is not None:
+        lack = "offers no GPUs: check its driver and device plugin" if bare else "the scheduler did not bind all pods"
+        why = f"node {came.node} came to pool {pool} at {came.since} and {lack}"
+    sentence = f"{why}; other pools are tried, this one at {away[-1]['until']}"
     return _without_pool(Reason.NODES_DID_NOT_COME, sentence, away)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle.failures.failure import Failure
 from gpujob.lifecycle.failures.order import First
 from gpujob.values.vocabulary import State
@@ -28,6 +29,8 @@ class Sightings:
     """The child whose pods ran, and since when."""
     awaited: tuple[str, float] = UNSEEN
     """The child whose pods wait for new nodes."""
+    came: tuple[str, Arriving | None] = ("", None)
+    """That child, and the last new node of its pool that was seen without devices."""
     unbound: tuple[str, float] = UNSEEN
     """The child with a pod that is bound to no node."""
     refused: tuple[str, float, int] = ("", 0.0, 0)

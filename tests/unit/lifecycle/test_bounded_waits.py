@@ -177,6 +177,21 @@ def test_a_new_node_without_devices_has_a_wait_of_its_own_and_is_named() -> None
     assert "node n9 came to pool h100 at 2026-01-01T12:10:00Z and offers no GPUs" in placed["message"]
 
 
+def test_a_new_node_keeps_its_wait_when_its_devices_come_because_the_scheduler_binds_pods_only_then() -> None:
+    watch = Watch()
+    bare = Arriving("n9", "2026-01-01T12:10:00Z", "2026-01-01T12:25:00Z")
+    watch.look(0.0, NEW, pod(0), pod(1))
+    watch.look(700.0, NEW, pod(0), pod(1), bare_node=bare)
+    offers = watch.look(901.0, NEW, pod(0), pod(1))
+    assert not (isinstance(offers.action, WriteStatus) and "excludedPools" in offers.action.status)
+    assert offers.requeue_after == 599.0
+    done = watch.look(1500.0, NEW, pod(0, "n9"), pod(1)).action
+    assert isinstance(done, WriteStatus)
+    (placed,) = (each for each in done.status["conditions"] if each["type"] == "Placed")
+    said = "node n9 came to pool h100 at 2026-01-01T12:10:00Z and the scheduler did not bind all pods; other pools are tried"
+    assert placed["message"].startswith(said)
+
+
 def test_a_service_that_is_missing_is_created_after_two_seconds_and_again_after_two_more() -> None:
     watch, pods = Watch(startTime="2026-01-01T12:00:00Z", state="Running"), (pod(0, "n0"), pod(1, "n1"))
     assert not isinstance(watch.look(0.0, GANG, *pods, lacks_service=True).action, CreateService)

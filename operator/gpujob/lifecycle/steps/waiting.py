@@ -18,10 +18,11 @@ from gpujob.status.records.objects import ChildRecord
 
 @dataclass(frozen=True, slots=True)
 class AwaitedNodes:
-    """Nodes that pods wait for: the remaining time, and the new one without devices."""
+    """Nodes that pods wait for: the remaining time, the new one without devices, and the last one that came without."""
 
     seconds_left: float
     bare: Arriving | None
+    came: Arriving | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class Unbound:
 def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | None:
     """What pods wait for that start on new nodes; None if no pod does.
 
-    A new node without devices gets its own wait, once: another node would be one too many.
+    A new node without devices gets its own wait, once: another node would be one too many. It keeps this wait when its devices come,
+    because the scheduler binds the pods only then.
     """
     pods = evaluation.pods
     if child.nodes or not child.hint.placement.get("provision") or evaluation.job.status.get("startTime"):
@@ -49,11 +51,19 @@ def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | 
     if len(pods) >= child.pods and all(pod.node for pod in pods):
         return None
     evaluation.watches_nodes = True
-    bare = evaluation.view.bare_node
-    end = waits.end_of_wait(evaluation.sighted_at("awaited", child), bare, evaluation.timings.provision)
+    bare, (held, came) = evaluation.view.bare_node, evaluation.sightings.came
+    came = bare or (came if held == child.uid else None)
+    evaluation.see(came=(child.uid, came))
+    end = waits.end_of_wait(evaluation.sighted_at("awaited", child), came, evaluation.timings.provision)
     left = (end - evaluation.now.server).total_seconds()
     evaluation.requeue(left)
-    return AwaitedNodes(left, bare and replace(bare, until=waits.write_time(end)))
+    return AwaitedNodes(left, bare and replace(bare, until=waits.write_time(end)), came)
+
+
+def without_nodes(evaluation: Evaluation, child: ChildRecord, awaited: AwaitedNodes) -> Ending:
+    """How an attempt ends whose nodes did not come in time."""
+    job, now, seconds = evaluation.job, evaluation.now.server, evaluation.timings.provision
+    return endings.nodes_did_not_come(job, child, seconds, now, awaited.came, bare=awaited.bare is not None)
 
 
 def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:

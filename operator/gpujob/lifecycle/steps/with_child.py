@@ -58,10 +58,9 @@ def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
     found = stalling.stall(evaluation, child)
     if found is not None and (stalled := stalling.ended_by_stall(evaluation, child, found)) is not None:
         return stalled
-    job, timings, now = evaluation.job, evaluation.timings, evaluation.now.server
-    awaited = waiting.awaited_nodes(evaluation, child)
+    job, awaited = evaluation.job, waiting.awaited_nodes(evaluation, child)
     if awaited and awaited.seconds_left <= 0:
-        return ends.end(evaluation, child, endings.nodes_did_not_come(job, child, timings.provision, now, awaited.bare))
+        return ends.end(evaluation, child, waiting.without_nodes(evaluation, child, awaited))
     unbound = waiting.unbound(evaluation, child)
     if unbound and unbound.seconds_left <= 0:
         return GiveBack(child, ends.end(evaluation, child, waiting.ending_of(evaluation, child, unbound)).status)
