@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpujob.cli.planning.competing_jobs import rivals_in
 from gpujob.cli.planning.holders import Holdings
 from gpujob.cli.planning.object_quota import gpujobs_in, with_object_quotas
-from gpujob.cli.planning.planner import Plan, document, informed, profiles_of, with_holders
+from gpujob.cli.planning.planner import Plan, Profiles, document, informed, profiles_of, with_holders
 from gpujob.lifecycle.timings import Timings
 from gpujob.placement.report.why_not import best_losers, why_not
 from gpujob.schedule.queue import ALWAYS, SchedulingCycle
@@ -27,6 +27,7 @@ from gpujob.values.untrusted import condition, is_true, table, tables, whole_num
 from gpujob.values.vocabulary import ConditionType, State, Verdict
 
 if TYPE_CHECKING:
+    from gpujob.api.kinds.gpujob import GPUJob
     from gpujob.catalog.catalog import Catalog
     from gpujob.fleet.assembly.usage import PodReservation
     from gpujob.fleet.kubernetes.objects import Pod
@@ -86,34 +87,13 @@ def explain_job(
     from gpujob.fleet.sources.cluster_file import fleet_of
 
     job = read_gpujob(raw)
-    uid = table(raw, "metadata").get("uid")
-    home = (job.metadata.namespace or "default", str(uid or ""))
-
-    def is_own(held: Pod | PodReservation) -> bool:
-        # A pod of another namespace may name the job's uid.
-        return bool(uid) and (held.namespace or "default", held.job_uid) == home
-
-    pods = tuple(pod for pod in objects.pods if not is_own(pod))
-    reservations = tuple(reservation for reservation in objects.reservations if not is_own(reservation))
-    fleet, known = fleet_of(replace(objects, pods=pods, reservations=reservations), catalog)
+    home = (job.metadata.namespace or "default", str(table(raw, "metadata").get("uid") or ""))
+    fleet, known = fleet_of(_without(home, objects), catalog)
     profiles = profiles_of(objects)
-    namespace, deadline = job.metadata.namespace or "default", job.spec.active_deadline_seconds
-    own = Waiting("", "", informed(job, profiles), False, namespace, job.metadata.name, runs_for=deadline)
+    own = _waiting(job, profiles)
     if now is not None:
-        own = replace(
-            own, demand=own.demand.but(arriving=tuple(waits.arriving(objects.nodes, now, Timings().provision)))
-        )
-        if status := table(raw, "status"):
-            # What an operator looked at leaves out pools and nodes that let the job down, and may have waited long enough.
-            created = str(table(raw, "metadata").get("creationTimestamp") or "")
-            own = replace(
-                own,
-                demand=waits.timely(own.demand, created, status, now),
-                runs_for=seconds_to_run(deadline, status, now),
-            )
-            if waits.read_time(created) is not None:
-                left = waits.hold_left(created, status, now, Timings().hold)
-                own = replace(own, reserves_until=now + timedelta(seconds=left))
+        arriving = tuple(waits.arriving(objects.nodes, now, Timings().provision))
+        own = _as_looked_at(replace(own, demand=own.demand.but(arriving=arriving)), raw, now)
     if not named:
         (own,), fleet = with_object_quotas([own], fleet, gpujobs_in(documents))
     before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
@@ -139,6 +119,36 @@ def explain_job(
         attempts=attempts_of(status),
         at=now,
     )
+
+
+def _without(home: tuple[str, str], objects: ClusterObjects) -> ClusterObjects:
+    """The cluster without the pods of the job of this namespace and uid: a pod of another namespace may name the uid."""
+
+    def is_own(held: Pod | PodReservation) -> bool:
+        return bool(home[1]) and (held.namespace or "default", held.job_uid) == home
+
+    pods = tuple(pod for pod in objects.pods if not is_own(pod))
+    reservations = tuple(reservation for reservation in objects.reservations if not is_own(reservation))
+    return replace(objects, pods=pods, reservations=reservations)
+
+
+def _waiting(job: GPUJob, profiles: Profiles) -> Waiting:
+    """A job as the queue of a new cluster has it."""
+    namespace, deadline = job.metadata.namespace or "default", job.spec.active_deadline_seconds
+    return Waiting("", "", informed(job, profiles), False, namespace, job.metadata.name, runs_for=deadline)
+
+
+def _as_looked_at(own: Waiting, raw: Mapping[str, Any], now: datetime) -> Waiting:
+    """The job as an operator sees it: it leaves out pools and nodes that let the job down, and may have waited long enough."""
+    status, created = table(raw, "status"), str(table(raw, "metadata").get("creationTimestamp") or "")
+    if not status:
+        return own
+    demand, deadline = waits.timely(own.demand, created, status, now), own.runs_for
+    own = replace(own, demand=demand, runs_for=seconds_to_run(deadline, status, now))
+    if waits.read_time(created) is None:
+        return own
+    left = waits.hold_left(created, status, now, Timings().hold)
+    return replace(own, reserves_until=now + timedelta(seconds=left))
 
 
 def _reasons(status: Mapping[str, Any]) -> list[str]:
