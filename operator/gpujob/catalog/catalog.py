@@ -37,6 +37,9 @@ RUNS_ON: Final[Mapping[str, str]] = MappingProxyType(
 NO_FRAMEWORKS: Final = frozenset({"tensorrt", "tensorrt-llm", "triton", "onnxruntime", "onnx"})
 """Programs that are like a framework by their letters alone: no framework of the images runs them."""
 
+SAGEMAKER: Final = "ml."
+"""What the names of SageMaker's machines have before those of EC2: ml.p5.48xlarge is a node of HyperPod."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Catalog:
@@ -127,8 +130,11 @@ class Catalog:
         return self.accelerator(row.accelerator) if row else self._identities.by_machine_name(name)
 
     def machine(self, instance_type: str) -> InstanceType | None:
-        """The row of an instance type. Azure's names keep the letter case of the request that created the nodes."""
-        return self.instance_types.get(instance_type) or self._machines.get(instance_type.lower())
+        """The row of an instance type. Azure's names keep the letter case of the request that created the nodes; SageMaker's are
+        those of EC2 after `ml.`."""
+        return self.instance_types.get(instance_type) or self._machines.get(
+            instance_type.lower().removeprefix(SAGEMAKER)
+        )
 
     def device(self, word: str) -> Accelerator | None:
         """The accelerator that a user's name means, if it means one."""
@@ -191,9 +197,10 @@ class Catalog:
     def price_of(self, cloud: str | None, instance_type: str, region: str, capacity_type: CapacityType) -> Price | None:
         """The list price of an instance type in this region, else in the region of that cloud with the closest name.
 
-        A price for all regions is returned with the requested region; any other region is in `Price.region`.
+        A price for all regions is returned with the requested region; any other region is in `Price.region`. SageMaker sells EC2's
+        machines at prices of its own.
         """
-        machine = self.machine(instance_type)
+        machine = None if instance_type.startswith(SAGEMAKER) else self.machine(instance_type)
         return self._price_list.listed(cloud, machine.name if machine else instance_type, region, capacity_type)
 
     def price_of_model(self, cloud: str, accelerator_id: str, region: str, capacity_type: CapacityType) -> Price | None:

@@ -142,7 +142,11 @@ def test_by_the_name_that_karpenter_writes(gpu: str, mebibytes: int | None, expe
         ("BM.GPU.MI355X.8", "MI355X"),
         ("g4ad.8xlarge", "Radeon-PRO-V520"),
         ("p5.48xlarge", "H100-SXM"),
+        ("ml.p5.48xlarge", "H100-SXM"),
+        ("ml.g6e.48xlarge", "L40S"),
+        ("ml.p4d.24xlarge", "A100-40GB"),
         ("m7i.large", None),
+        ("ml.m7i.large", None),
     ],
 )
 def test_by_instance_type(machine: str, expected: str | None) -> None:

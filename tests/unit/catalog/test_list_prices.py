@@ -57,6 +57,11 @@ def test_a_node_price_is_shared_by_its_devices() -> None:
     assert price.checked_on == "2026-06-18"
 
 
+def test_a_machine_of_sagemaker_has_not_the_price_of_the_same_machine_at_ec2() -> None:
+    assert CATALOG.price_of("aws", "p5.48xlarge", "us-east-1", ON_DEMAND) is not None
+    assert CATALOG.price_of("aws", "ml.p5.48xlarge", "us-east-1", ON_DEMAND) is None
+
+
 def test_the_exact_region_wins() -> None:
     price = CATALOG.price_of("azure", "Standard_ND96isr_H100_v5", "westeurope", ON_DEMAND)
     assert price is not None

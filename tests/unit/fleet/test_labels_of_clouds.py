@@ -43,6 +43,8 @@ TYPE = "node.kubernetes.io/instance-type"
         ({"gpu.nvidia.com/class": "Tesla_V100", "gpu.nvidia.com/vram": "16"}, NVIDIA, "V100-16GB"),
         ({"gpu.nvidia.com/class": "Tesla_V100", "gpu.nvidia.com/vram": "32"}, NVIDIA, "V100-32GB"),
         ({"nebius.com/gpu-name": "B200"}, NVIDIA, "B200"),
+        ({"aliyun.accelerator/nvidia_name": "NVIDIA-A10"}, NVIDIA, "A10"),
+        ({"aliyun.accelerator/nvidia_name": "Tesla-V100-SXM2-16GB"}, NVIDIA, "V100-16GB"),
         ({TYPE: "gpu-h100-sxm"}, NVIDIA, "H100-SXM"),
         ({TYPE: "gpu_8x_b200_sxm6"}, NVIDIA, "B200"),
         ({TYPE: "gpu-mi300x8-1536gb"}, AMD, "MI300X"),

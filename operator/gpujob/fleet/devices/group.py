@@ -34,6 +34,7 @@ TELLING: Final = (
         "gpu.nvidia.com/",
         "doks.digitalocean.com/gpu-",
         "nebius.com/gpu-",
+        "aliyun.accelerator/nvidia_",
         "accelerator",
         "feature.node.kubernetes.io/pci-",
     ),

@@ -115,10 +115,11 @@ FORMS: Final = (
         made_by="nvidia",
     ),
     Form(("nebius.com/gpu-name",), made_by="nvidia"),
+    Form(("aliyun.accelerator/nvidia_name",), count="aliyun.accelerator/nvidia_count", made_by="nvidia"),
     Form((), maker="kubernetes.azure.com/accelerator"),
     Form((), maker="accelerator"),
 )
-"""Karpenter on AWS, EKS Auto Mode, Karpenter on Azure, DigitalOcean, CoreWeave, Nebius, AKS (the last in its old form)."""
+"""Karpenter on AWS, EKS Auto Mode, Karpenter on Azure, DigitalOcean, CoreWeave, Nebius, Alibaba Cloud, AKS (last: its old form)."""
 
 MACHINE_COUNTS: Final = (*filter(None, (form.count for form in FORMS)), "cloud.google.com/gke-accelerator-count")
 """Labels with the number of a machine's devices."""
