@@ -42,6 +42,8 @@ class OperatorProcess:
         self.writes, self.faults = 0, dict[int, Fault]()
         self.frozen_until = 0.0
         self.trouble: Trouble = lambda verb, path: None
+        self.delay: Callable[[str, str], float] = lambda verb, path: 0.0
+        """Seconds that a write takes beside the latency."""
         self.refused_calls = 0
         self.cache = ObjectCache(mirrored(RUNNER.name))
         self.clock = ServerClock(self.loop.time, lambda: server.time() + timedelta(seconds=self.skew))
@@ -156,7 +158,7 @@ class OperatorProcess:
 
     async def _write(self, verb: str, path: str, call: Call) -> Object:
         self.writes += 1
-        await asyncio.sleep(LATENCY)
+        await asyncio.sleep(LATENCY + self.delay(verb, path))
         self._meet_trouble(verb, path)
         fault = self.faults.get(self.writes)
         if fault is None:

@@ -184,6 +184,34 @@ def test_a_long_wait_that_the_api_server_asks_for_is_said_at_once_and_kept() -> 
     assert 120.0 <= world.placed_by() <= 125.0
 
 
+def test_a_webhook_that_times_out_for_one_namespace_delays_no_job_of_another() -> None:
+    """100 jobs of it try again and again for 10 seconds each, and hold no slot that the other one needs."""
+    theirs = "/apis/gpujob.dev/v1alpha1/namespaces/other/gpujobs"
+
+    def fill(world: World) -> None:
+        for number in range(100):
+            job = {"kind": "GPUJob", "metadata": {"name": f"o{number}"}, "spec": {"gpusPerNode": 8}}
+            world.server.create(theirs, {"apiVersion": "gpujob.dev/v1alpha1", **job})
+
+    def is_slow(verb: str, path: str) -> bool:
+        return verb == "create" and "/namespaces/other/" in path and path.endswith("/jobs")
+
+    def begin(world: World) -> None:
+        error = OutcomeUnknown(500, "InternalError", "failed calling webhook: context deadline exceeded")
+        process = world.processes[0]
+        process.delay = lambda verb, path: 10.0 * is_slow(verb, path)
+        process.trouble = lambda verb, path: error if is_slow(verb, path) else None
+
+    async def main() -> object:
+        deeds = ((1.0, fill), (60.0, lambda world: world.submit("mine", gpusPerNode=8)))
+        world = World(Story("slow webhook", deeds, Program(runs_for=900.0), nodes=101, until=65.0))
+        await world.run(begin)
+        (mine,) = (job for (_, name), job in world.server.objects["gpujobs"].items() if name == "mine")
+        return mine["status"]["state"]
+
+    assert run(main()) == "Running"
+
+
 def test_a_status_that_may_not_be_written_for_140_seconds_is_written_within_75_more() -> None:
     words = 'gpujobs "j" is forbidden: User "op" cannot patch resource "gpujobs/status"'
     world = play(3, on("/status", Forbidden(403, "Forbidden", words)), 140.0)

@@ -18,7 +18,7 @@ from gpujob.cluster.client.outage_gate import LONGEST_OUTAGE_DELAY, is_outage
 from gpujob.cluster.client.rate_limit import asked_wait
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
-from gpujob.cluster.queue.turns import StepSlots
+from gpujob.cluster.queue.step_slots import StepSlots
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.child_errors import ChildNotCreated, ChildRefused
 from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
@@ -48,7 +48,10 @@ REFUSALS: Final = frozenset({Reason.NAME_CONFLICT.value, Reason.CHILD_REFUSED.va
 """Reasons that a try found; a status with them is no progress."""
 
 AT_ONCE: Final = 32
-"""Jobs with writes in flight at the same time."""
+"""Jobs of one namespace with writes in flight at the same time."""
+
+AT_ONCE_IN_ALL: Final = 96
+"""Jobs of all namespaces with writes in flight: fewer than the client's connections, which the Lease needs too."""
 
 LISTS_OF_EVENTS: Final = 2
 """Lists of events at the same time: the API server reads all events of a namespace for each."""
@@ -62,7 +65,7 @@ class JobActions:
     ) -> None:
         self._work, self._writer, self._delivery = controller_state, writer, delivery
         self._learning = learning
-        self._slots = StepSlots(AT_ONCE)
+        self._slots = StepSlots(AT_ONCE, AT_ONCE_IN_ALL)
         self._refusals = asyncio.Semaphore(LISTS_OF_EVENTS)
         self._created = deque[float]()
         """When children were created, within the last seconds."""
@@ -249,7 +252,7 @@ class JobActions:
 
     async def _guarded(self, job: JobRecord, step: Coroutine[Any, Any, None], urgent: bool) -> None:
         try:
-            async with self._slots.slot(urgent=urgent):
+            async with self._slots.slot(job.namespace, urgent=urgent):
                 await step
         except (NotLeader, Fenced):
             # This process may lead again, and the status still lacks what was not written.

@@ -1,0 +1,92 @@
+"""Which steps write at the same time: a bounded number, shared by the namespaces.
+
+A namespace whose writes are slow (an admission webhook that times out) holds its own share only. The others have free slots, and where
+none is left the next one goes to the namespace that holds the fewest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Final
+
+MOST_IN_A_ROW: Final = 7
+"""The most urgent steps before one of the others, so that reports of running jobs are late but not delayed without limit."""
+
+Turn = tuple[int, asyncio.Future[None]]
+"""The number of a step by its arrival, and what it waits for."""
+
+
+class StepSlots:
+    """At most `each` steps of one namespace at once, and `total` of all. Urgent steps go first, then those of the namespace with the
+    fewest slots, then each in its order of arrival."""
+
+    def __init__(self, each: int, total: int) -> None:
+        self._each, self._free, self._in_a_row = each, total, 0
+        self._held = Counter[str]()
+        self._urgent, self._others = dict[str, deque[Turn]](), dict[str, deque[Turn]]()
+        self._arrivals = count()
+
+    @asynccontextmanager
+    async def slot(self, namespace: str, *, urgent: bool) -> AsyncIterator[None]:
+        """Waits for a slot and holds it."""
+        await self._take(namespace, self._urgent if urgent else self._others)
+        try:
+            yield
+        finally:
+            self._give_back(namespace)
+
+    async def _take(self, namespace: str, lines: dict[str, deque[Turn]]) -> None:
+        if self._free and self._held[namespace] < self._each:
+            self._hold(namespace)
+            return
+        turn = asyncio.get_running_loop().create_future()
+        lines.setdefault(namespace, deque()).append((next(self._arrivals), turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._give_back(namespace)
+            raise
+
+    def _hold(self, namespace: str) -> None:
+        self._free -= 1
+        self._held[namespace] += 1
+
+    def _give_back(self, namespace: str) -> None:
+        self._free += 1
+        self._held[namespace] -= 1
+        if not self._held[namespace]:
+            del self._held[namespace]
+        while (following := self._next()) is not None:
+            chosen, turn = following
+            if not turn.done():
+                self._hold(chosen)
+                turn.set_result(None)
+                return
+
+    def _next(self) -> tuple[str, asyncio.Future[None]] | None:
+        """The step that goes next; None where each namespace with waiting steps holds its share."""
+        urgent, others = self._first(self._urgent), self._first(self._others)
+        if urgent is not None and (self._in_a_row < MOST_IN_A_ROW or others is None):
+            self._in_a_row += 1
+            return urgent, _leave(self._urgent, urgent)
+        if others is None:
+            return None
+        self._in_a_row = 0
+        return others, _leave(self._others, others)
+
+    def _first(self, lines: dict[str, deque[Turn]]) -> str | None:
+        may = (name for name in lines if self._held[name] < self._each)
+        return min(may, key=lambda name: (self._held[name], lines[name][0][0]), default=None)
+
+
+def _leave(lines: dict[str, deque[Turn]], namespace: str) -> asyncio.Future[None]:
+    line = lines[namespace]
+    _, turn = line.popleft()
+    if not line:
+        del lines[namespace]
+    return turn
