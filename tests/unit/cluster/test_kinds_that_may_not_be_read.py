@@ -14,7 +14,16 @@ from gpujob.cluster.app.http_server import Endpoints, hindrances, unknowns
 from gpujob.cluster.cache.object_cache import Kind, ObjectCache
 from gpujob.cluster.cache.reflector import REFUSED_TRIES, Reflector, Timings, WatchHealth
 from gpujob.cluster.cache.watched_kinds import mirrored
-from gpujob.cluster.client.api_errors import ApiError, Forbidden, NotFound, Unauthorized
+from gpujob.cluster.client.api_errors import (
+    ApiError,
+    BrokenStream,
+    Forbidden,
+    Gone,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
 from gpujob.cluster.client.outage_gate import OutageGate
 from gpujob.cluster.client.paths import Resource
 from gpujob.cluster.index.cluster_index import ClusterIndex
@@ -89,7 +98,7 @@ async def test_a_kind_that_was_read_stays_known_while_a_server_starts() -> None:
         clock.now = 1000.0 + after
         await it.recover(Forbidden(403, "Forbidden", "no"))
         assert cache.unread == {}
-    it.heard()
+    it.health.read("resourcequotas")
     clock.now = 1040.0
     await it.recover(Forbidden(403, "Forbidden", "no"))
     assert cache.unread == {}, "it was readable in between"
@@ -99,15 +108,29 @@ async def test_a_kind_that_was_read_stays_known_while_a_server_starts() -> None:
     assert max(slept[:-1]) <= Timings().backoff_most
 
 
+@pytest.mark.parametrize("was_read", [False, True])
 @pytest.mark.parametrize(
     "broken",
-    [ApiError(500, "InternalError", "unable to decode"), NotFound(404, "NotFound", "no such resource")],
-    ids=lambda error: str(error.status),
+    [
+        ApiError(500, "InternalError", "unable to decode"),
+        NotFound(404, "NotFound", "no such resource"),
+        ApiError(405, "MethodNotAllowed", "no"),
+        TooManyRequests(429, "TooManyRequests", "no"),
+        Gone(410, "Expired", "too old"),
+        Unreachable(0, "TimeoutError", "the list takes longer than 30 s"),
+        BrokenStream(0, "NoVersion", "the list has no resourceVersion"),
+    ],
+    ids=lambda error: error.reason,
 )
-async def test_an_optional_kind_whose_list_alone_fails_is_unknown_after_a_while(broken: ApiError) -> None:
+async def test_an_optional_kind_whose_list_alone_fails_is_unknown_after_a_while(
+    broken: ApiError, was_read: bool
+) -> None:
     """As by an object in the store that the API server cannot decode, or a server that does not have the kind."""
     it, cache, _ = follower(QUOTAS)
     clock = it.health.clock = Clock()
+    if was_read:
+        cache.replace("resourcequotas", [], "7")
+        it.health.relists["resourcequotas"] += 1
 
     async def fails_for(seconds: float) -> None:
         for _ in range(4):
@@ -127,10 +150,32 @@ async def test_an_outage_makes_no_kind_unknown_that_was_read() -> None:
     it, cache, _ = follower(QUOTAS)
     clock = it.health.clock = Clock()
     it.health.relists.update(["resourcequotas", "nodes"])
+    it.health.failed("nodes", "503")
     for _ in range(9):
         clock.now += 100.0
         await it.recover(ApiError(503, "ServiceUnavailable", "no"))
     assert cache.unread == {}
+
+
+async def test_a_needed_kind_that_cannot_be_read_any_more_is_no_readiness(capsys: pytest.CaptureFixture[str]) -> None:
+    """The operator would place jobs on pods that it no longer sees."""
+    it, cache, _ = follower(NODES)
+    clock = it.health.clock = Clock()
+    gate = OutageGate(clock)
+    cache.replace("nodes", [], "7")
+    it.health.read("nodes")
+    error = ApiError(500, "InternalError", "unable to decode")
+    for seconds in (0.0, 1.0, 29.0):
+        clock.now = 1000.0 + seconds
+        await it.recover(error)
+        assert hindrances(cache, it.health, gate) == []
+    assert "[error" not in capsys.readouterr().out
+    clock.now = 1040.0
+    await it.recover(error)
+    assert "[error" in capsys.readouterr().out
+    assert hindrances(cache, it.health, gate) == [f"nodes could not be read for 40 s, the last error: {error}"]
+    it.health.read("nodes")
+    assert hindrances(cache, it.health, gate) == []
 
 
 @pytest.mark.parametrize("error", [Forbidden(403, "Forbidden", "no"), Unauthorized(401, "Unauthorized", "no")])
@@ -141,7 +186,7 @@ async def test_a_kind_that_is_needed_and_may_not_be_read_is_no_readiness(error: 
     assert (cache.complete, cache.unread) == (False, {})
     gate = OutageGate(Clock())
     assert hindrances(cache, it.health, gate) == [f"nodes may not be read: {error}"]
-    it.heard()
+    it.health.read("nodes")
     assert hindrances(cache, it.health, gate) == ["nodes is not listed yet"]
     cache.replace("nodes", [], "7")
     assert hindrances(cache, it.health, gate) == []

@@ -426,3 +426,30 @@ async def test_where_each_answer_takes_three_seconds_there_is_a_leader_all_the_s
         assert part.it.is_leader()
         delay = await part.step()
     assert (part.it.is_leader(), part.lost, delay) == (True, 0, 2.0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"kind": "Lease"},
+        {"metadata": {"resourceVersion": "9"}, "spec": {"leaseDurationSeconds": "soon"}},
+        {"metadata": 5},
+    ],
+)
+async def test_an_answer_that_is_no_lease_ends_no_process(answer: JsonObject) -> None:
+    """A proxy gives it; a leader leads on until its time is over, and nobody else takes the Lease for it."""
+    api = Api()
+    part, candidate = Part(api), Part(api, "other")
+    await part.step()
+    good, api.lease = api.lease, answer
+    await candidate.step()
+    assert not candidate.it.is_leader()
+    api.now += 5
+    part.it._lease = None
+    await part.step()
+    assert part.it.is_leader()
+    assert part.it.failing()[1].startswith("0 NoLease: the answer is no Lease: ")
+    api.lease = good
+    await part.step()
+    assert part.it.failing() == (0.0, "")

@@ -146,6 +146,9 @@ def hindrances(
             found.append(f"{key} may not be read: {refused}")
         elif not cache.is_listed(key):
             found.append(f"{key} is not listed yet" + (f": {refused}" if refused else ""))
+        elif not kind.optional and health.failing_for(key)[0] >= PATIENCE > gate.seconds():
+            seconds, error = health.failing_for(key)
+            found.append(f"{key} could not be read for {seconds:.0f} s, the last error: {error}")
     return found
 
 

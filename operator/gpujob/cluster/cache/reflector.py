@@ -59,7 +59,16 @@ class Timings:
     page: int = 100
     """Objects of a page: 500 pods decoded at once take 40 MB, which the process keeps."""
     absent: float = 120.0  # before the next check whether the server has a kind by now
-    refused: float = 30.0  # refusals of a kind that was read before pass this soon: a starting server refuses all kinds
+    refused: float = 30.0  # errors of one kind alone pass this soon: a starting server refuses all kinds
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A kind that cannot be listed or watched: since when, the last error, and since when other kinds can; None while none can."""
+
+    since: float
+    error: str
+    alone: float | None
 
 
 class WatchHealth:
@@ -77,11 +86,30 @@ class WatchHealth:
         self.malformed: Counter[str] = Counter()
         self.refused: dict[str, str] = {}
         """Kinds that the API server does not let this process read, with its message."""
+        self._failing: dict[str, Failing] = {}
 
     def heard(self, kind: str) -> None:
         """Records that bytes came for a kind."""
         self.last_byte[kind] = self.clock()
         self.refused.pop(kind, None)
+
+    def read(self, kind: str) -> None:
+        """Records that a whole list, or bytes of a watch, came for a kind."""
+        self.heard(kind)
+        self._failing.pop(kind, None)
+
+    def failed(self, kind: str, error: str) -> Failing:
+        """Records an error of a list or watch."""
+        now, held = self.clock(), self._failing.get(kind)
+        others = any(times and other != kind and other not in self._failing for other, times in self.relists.items())
+        alone = (held.alone if held and held.alone is not None else now) if others else None
+        found = self._failing[kind] = Failing(held.since if held else now, error, alone)
+        return found
+
+    def failing_for(self, kind: str) -> tuple[float, str]:
+        """Seconds for which a kind cannot be listed or watched, and the last error; 0 where it can."""
+        held = self._failing.get(kind)
+        return (self.clock() - held.since, held.error) if held else (0.0, "")
 
     def age(self, kind: str, now: float) -> float:
         """Seconds since the last byte for a kind."""
@@ -133,7 +161,6 @@ class Reflector:
         self.path = kind.path
         self.version: str | None = None
         self.failures = 0
-        self.failing_since: float | None = None
 
     async def run(self) -> None:
         while True:
@@ -147,10 +174,6 @@ class Reflector:
             except (ApiError, _UnknownLoss) as error:
                 await self.recover(error)
 
-    def heard(self) -> None:
-        self.health.heard(self.kind.scope)
-        self.failing_since = None
-
     # Listing
 
     async def is_served(self) -> bool:
@@ -162,13 +185,13 @@ class Reflector:
             group = await self.client.get(f"/apis/{kind.resource.group}")
         except NotFound:
             group = {}
-        self.health.heard(kind.scope)
         served = {str(entry.get("version")) for entry in tables(group, "versions")}
         for version in kind.versions:
             if version in served and await self.is_in(version):
                 self.path = replace(kind, resource=replace(kind.resource, version=version)).path
                 return True
         self.cache.nothing(kind.scope)
+        self.health.read(kind.scope)
         return False
 
     async def is_in(self, version: str) -> bool:
@@ -190,13 +213,14 @@ class Reflector:
         pages = self.client.list_paged(self.path, kind.params, self.timings.page, trim=kind.trim, fresh=True)
         async with aclosing(pages):
             async for page in pages:
-                self.heard()
+                self.health.heard(kind.scope)
                 listing.add(_items(page))
                 version = (page.get("metadata") or {}).get("resourceVersion") or version
         if not version:
             raise BrokenStream(0, "NoVersion", f"the list of {self.path} has no resourceVersion")
         listing.commit(version)
-        self.health.relists[self.kind.scope] += 1
+        self.health.read(kind.scope)
+        self.health.relists[kind.scope] += 1
         return version
 
     # Watching
@@ -213,7 +237,7 @@ class Reflector:
         }
         began, events = self.health.clock(), 0
         self.health.watches[key] += 1
-        stream = self.client.watch(self.path, params, silence=timings.silence, on_bytes=self.heard)
+        stream = self.client.watch(self.path, params, silence=timings.silence, on_bytes=lambda: self.health.read(key))
         try:
             async with aclosing(stream) as lines:
                 async for line in lines:
@@ -255,41 +279,34 @@ class Reflector:
             self.health.silences[self.kind.scope] += 1
         else:
             self.health.failures[self.kind.scope] += 1
-        delay = self.delay(error)
+        delay, scope = self.delay(error), self.kind.scope
+        failing = self.health.failed(scope, str(error))
         # The silence has lasted a minute already; counting it as failure would delay a quiet kind more each time.
         self.failures += not isinstance(error, Silent)
         if isinstance(error, Unauthorized | Forbidden):
-            self.health.heard(self.kind.scope)  # it is not the stream that is dead
-            self.health.refused[self.kind.scope] = str(error)
-        if isinstance(error, ApiError) and self.kind.optional and self.is_unreadable(error):
+            self.health.heard(scope)  # it is not the stream that is dead
+            self.health.refused[scope] = str(error)
+        if isinstance(error, ApiError) and self.kind.optional and self.is_unreadable(error, failing):
             await self.go_without(error)
             return
         # A healthy but quiet kind may be silent too: a restarted API server leaves out its first bookmarks.
         lasts = isinstance(error, Unauthorized) and self.failures >= REFUSED_TRIES
+        lasts = lasts or self.health.clock() - failing.since >= self.timings.refused
         write = log.info if isinstance(error, Silent) else log.error if lasts else log.warning
-        write(
-            "watch interrupted",
-            kind=self.kind.scope,
-            error=str(error),
-            relist=self.version is None,
-            delay=round(delay, 2),
-        )
+        relist = self.version is None
+        write("watch interrupted", kind=scope, error=str(error), relist=relist, delay=round(delay, 2))
         if delay > 0:
             await self.sleep(delay)
 
-    def is_unreadable(self, error: ApiError) -> bool:
+    def is_unreadable(self, error: ApiError, failing: Failing) -> bool:
         """Whether an optional kind's errors are its own and more than those of a server that is starting."""
-        refused, read = isinstance(error, Forbidden), self.health.relists[self.kind.scope] > 0
-        # An object in the store that cannot be decoded fails each list of its kind; a server without the kind answers 404. In an
-        # outage all kinds fail.
-        fails_alone = (error.status >= 500 or error.status == 404) and not read and self.health.relists.total() > 0
-        if not (refused or fails_alone):
+        if self.failures < REFUSED_TRIES or isinstance(error, Unauthorized):
             return False
         now = self.health.clock()
-        if self.failing_since is None:
-            self.failing_since = now
-        patience = 0.0 if refused and not read else self.timings.refused
-        return self.failures >= REFUSED_TRIES and now - self.failing_since >= patience
+        if isinstance(error, Forbidden):
+            return not self.health.relists[self.kind.scope] or now - failing.since >= self.timings.refused
+        # An object in the store that cannot be decoded fails each list of its kind, and a list may be too long for its time.
+        return failing.alone is not None and now - failing.alone >= self.timings.refused
 
     async def go_without(self, error: ApiError) -> None:
         """An unreadable optional kind is unknown; it is tried again ever more rarely."""

@@ -107,6 +107,16 @@ def record_of(lease: JsonObject) -> LeaseRecord:
     )
 
 
+def checked(answer: JsonObject) -> JsonObject:
+    """The API server's answer about a Lease; raises ApiError for one that is no Lease, as a proxy may give it."""
+    try:
+        record_of(answer)
+        str(answer["metadata"]["resourceVersion"])
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ApiError(0, "NoLease", f"the answer is no Lease: {type(error).__name__} {error}") from error
+    return answer
+
+
 def boot_clock() -> float:
     """Seconds that also pass while the machine sleeps, if the system supports that."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
@@ -237,7 +247,7 @@ class Leadership:
 
     async def _read(self) -> JsonObject | None:
         try:
-            return await self._client.get(self._path, patience=self._patience())
+            return checked(await self._client.get(self._path, patience=self._patience()))
         except NotFound:
             return None
 
@@ -245,10 +255,11 @@ class Leadership:
         body = self._body(record)
         try:
             if self._lease is None:
-                self._lease = await self._client.create(LEASES.path(self._namespace), body, patience=self._patience())
+                made = await self._client.create(LEASES.path(self._namespace), body, patience=self._patience())
             else:
                 body["metadata"] = {"resourceVersion": self._lease["metadata"]["resourceVersion"]}
-                self._lease = await self._client.patch(self._path, body, MERGE_PATCH, patience=self._patience())
+                made = await self._client.patch(self._path, body, MERGE_PATCH, patience=self._patience())
+            self._lease = checked(made)
         except AlreadyExists as error:
             raise Conflict(error.status, error.reason, error.message) from error
         except NotFound as error:
