@@ -54,6 +54,12 @@ def _checked_name(name: str) -> str:
     return quote(name, safe="")
 
 
+def namespace_of(path: str) -> str:
+    """The namespace of a path; empty for what has none."""
+    _, found, rest = path.partition("/namespaces/")
+    return rest.partition("/")[0] if found else ""
+
+
 def resource_of(path: str) -> str:
     """The plural (and subresource) of a path, for counting: `pods`, `gpujobs/status`."""
     parts = path.strip("/").split("/")

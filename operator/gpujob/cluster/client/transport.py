@@ -1,7 +1,7 @@
 """Sends requests and reports their outcome: retries, the rate limit of writes, timeouts, counts.
 
 A request is repeated only if the server has certainly not acted on it, never sooner than it says (Retry-After), and a slow-down
-for one writer applies to all. After a write without a response the outcome is unknown, which is an error of its own.
+for one write applies to those of its namespace. After a write without a response the outcome is unknown, which is an error of its own.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from gpujob.cluster.client.api_errors import (
     error_from_answer,
 )
 from gpujob.cluster.client.kubeconfig import Connection, Token, tls_context
-from gpujob.cluster.client.paths import resource_of
-from gpujob.cluster.client.rate_limit import LONGEST_QUIET, LONGEST_RETRY_DELAY, Clock, Patience, TokenBucket
+from gpujob.cluster.client.paths import namespace_of, resource_of
+from gpujob.cluster.client.rate_limit import LONGEST_PAUSE, LONGEST_RETRY_DELAY, Clock, Patience, Pauses, TokenBucket
 
 CONNECT_TIMEOUT = 10.0
 KEEP_ALIVE = 75.0
@@ -142,7 +142,7 @@ class Transport:
         self._server = connection.server.rstrip("/")
         self._token = Token(connection, clock)
         self._bucket = TokenBucket(write_rate, write_burst, clock)
-        self._quiet_until = float("-inf")
+        self._pauses = Pauses(clock)
         self._agent = user_agent
         self._connect_timeout = connect_timeout
         self._clock, self._sleep, self._chance = clock, sleep, chance
@@ -192,7 +192,7 @@ class Transport:
                 await self._sleep(delay)
             else:
                 if call.fenced:
-                    self._quiet_until = float("-inf")
+                    self._pauses.end(namespace_of(call.path))
                 return answer
 
     async def _wait_for_turn(self, call: Call) -> None:
@@ -200,9 +200,7 @@ class Transport:
             return
         if (wait := self._bucket.take()) > 0:
             await self._sleep(wait)
-        # A slow-down for one writer applies to all: otherwise each of them floods the server once more. It applies once, because
-        # it may be of one namespace only (a webhook's).
-        if (wait := self._quiet_until - self._clock()) > 0:
+        if (wait := self._pauses.left(namespace_of(call.path))) > 0:
             await self._sleep(wait * (1 + 0.2 * self._chance()))
 
     def _delay_before_retry(self, call: Call, error: ApiError, attempt: int) -> float | None:
@@ -215,8 +213,8 @@ class Transport:
         # Never sooner than the server says; only delays of the operator's own choice are spread downwards too.
         delay = base * (1 + 0.2 * self._chance()) if retry_after is not None else base * (0.5 + 0.5 * self._chance())
         if call.fenced:
-            self._quiet_until = max(self._quiet_until, self._clock() + min(base, LONGEST_QUIET))
-            if base > LONGEST_QUIET:
+            self._pauses.begin(namespace_of(call.path), min(base, LONGEST_PAUSE))
+            if base > LONGEST_PAUSE:
                 return None  # the job waits, and not its step in a slot
         return delay if attempt < call.patience.tries else None
 
