@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from gpujob.cluster.app import app
 from gpujob.cluster.client import client, rate_limit, transport
 from gpujob.cluster.client.api_errors import (
     AlreadyExists,
@@ -595,6 +597,25 @@ def test_a_pod_finds_its_server_and_anything_else_is_told_to_bring_a_kubeconfig(
 def test_no_secret_shows_in_a_connections_repr() -> None:
     connection = Connection("https://x", token="hush", client_key_data="hush", client_cert_data="hush")
     assert "hush" not in repr(connection)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"), [("ca.crt", "certificates for https://x cannot be loaded"), ("token", "token file")]
+)
+def test_a_service_account_whose_files_cannot_be_read_is_told_at_the_start(
+    tmp_path: Path, file: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = ssl.create_default_context().get_ca_certs(binary_form=True)[0]
+    (tmp_path / "ca.crt").write_text(ssl.DER_cert_to_PEM_cert(authority))
+    (tmp_path / "token").write_text("t")
+    connection = Connection("https://x", ca_file=str(tmp_path / "ca.crt"), token_file=str(tmp_path / "token"))
+    monkeypatch.setattr(app, "connection_in_cluster", lambda: connection)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "x")
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    assert app.find_connection() == connection
+    (tmp_path / file).write_bytes(b"\xff\xfe")
+    with pytest.raises(UnusableConnection, match=said):
+        app.find_connection()
 
 
 async def test_certificates_that_cannot_be_loaded_are_told_before_any_call() -> None:

@@ -32,6 +32,12 @@ def test_a_port_is_still_one() -> None:
         read_settings({"GPUJOB_HEALTH_PORT": "65536"})
 
 
+@pytest.mark.parametrize("text", ["Not/Valid ns", "a,b", "-a", "a" * 64])
+def test_the_own_namespace_is_one(text: str) -> None:
+    with pytest.raises(BadInput, match=r"^GPUJOB_NAMESPACE: .* is not the name of a namespace; write one such as "):
+        read_settings({"GPUJOB_NAMESPACE": text})
+
+
 @pytest.mark.parametrize(
     ("text", "address"), [("", ""), ("127.0.0.1", "127.0.0.1"), ("::", "::"), ("FD00:0::7", "fd00::7")]
 )

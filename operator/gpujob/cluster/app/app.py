@@ -24,7 +24,7 @@ from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.reflector import Timings, WatchHealth, mirror_all
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.client.client import ApiClient
-from gpujob.cluster.client.kubeconfig import Connection, connection_from_kubeconfig, connection_in_cluster
+from gpujob.cluster.client.kubeconfig import Connection, connection_from_kubeconfig, connection_in_cluster, usable
 from gpujob.cluster.client.server_clock import ServerClock
 from gpujob.cluster.controller.controller import Reconciler
 from gpujob.cluster.controller.pools import PoolPublisher
@@ -46,9 +46,9 @@ LEASE = "gpujob-operator"
 def find_connection() -> Connection:
     """The connection of the pod's service account, else of the file named by KUBECONFIG, else of ~/.kube/config."""
     if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
-        return connection_in_cluster()
+        return usable(connection_in_cluster())
     # Not Path.expanduser, which raises where the user has no home.
-    return connection_from_kubeconfig(os.path.expanduser(os.environ.get("KUBECONFIG") or "~/.kube/config"))
+    return usable(connection_from_kubeconfig(os.path.expanduser(os.environ.get("KUBECONFIG") or "~/.kube/config")))
 
 
 def catalog_of(site: str) -> Catalog:

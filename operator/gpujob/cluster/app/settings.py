@@ -60,7 +60,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """The settings of an environment; BadInput names the variable that cannot be read."""
     env = os.environ if environment is None else environment
     return Settings(
-        namespace=env.get("GPUJOB_NAMESPACE") or "gpujob-system",
+        namespace=_namespace("GPUJOB_NAMESPACE", (env.get("GPUJOB_NAMESPACE") or "").strip() or "gpujob-system"),
         pod_name=env.get("GPUJOB_POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
         metrics_port=_port(env, "GPUJOB_METRICS_PORT", 9464),
         metrics_authentication=_one_of(env, "GPUJOB_METRICS_AUTHENTICATION", ("false", "true")) == "true",
@@ -81,12 +81,13 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
 
 def _namespaces(env: Mapping[str, str], name: str) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(filter(None, (word.strip() for word in (env.get(name) or "").split(",")))))
-    for word in words:
-        if len(word) > 63 or not DNS_LABEL.fits(word):
-            raise BadInput(
-                f"{name}: {word[:63]!r} is not the name of a namespace; write names with commas between them"
-            )
-    return words
+    return tuple(_namespace(name, word, "write names with commas between them") for word in words)
+
+
+def _namespace(name: str, word: str, remedy: str = "write one such as gpujob-system") -> str:
+    if len(word) > 63 or not DNS_LABEL.fits(word):
+        raise BadInput(f"{name}: {word[:63]!r} is not the name of a namespace; {remedy}")
+    return word
 
 
 def _port(env: Mapping[str, str], name: str, default: int) -> int:

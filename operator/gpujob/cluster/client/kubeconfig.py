@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
+import time
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -131,6 +132,13 @@ def _connection(cluster: JsonObject, user: JsonObject, file: Path) -> Connection
     )
 
 
+def usable(connection: Connection) -> Connection:
+    """The connection, whose certificates and token can be read now; raises UnusableConnection."""
+    tls_context(connection)
+    Token(connection, time.monotonic).header()
+    return connection
+
+
 def tls_context(connection: Connection) -> ssl.SSLContext | bool:
     if not connection.server.startswith("https:"):
         return True
@@ -200,7 +208,7 @@ class Token:
     def _reread(self, file: Path) -> None:
         try:
             self._value = file.read_text(encoding="utf-8").strip()
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             if self._value is None:
                 raise UnusableConnection(f"cannot read token file {file}: {error}") from error
             log.warning("token file unreadable, the last token is used", file=str(file), error=str(error))
