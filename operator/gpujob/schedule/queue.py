@@ -21,7 +21,7 @@ from gpujob.placement.engine.choose import waits_for
 from gpujob.placement.engine.exploration import device_and_gang, with_one_more
 from gpujob.placement.filters.limit_range import bounded
 from gpujob.placement.filters.maintenance import undisturbed
-from gpujob.placement.filters.volumes import mounted
+from gpujob.placement.filters.volumes import bound_by, mounted
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Choice, Decision
 from gpujob.placement.scoring.reservations import Reservation
@@ -170,6 +170,9 @@ class _Snapshot:
                 job.demand.priority_class,
                 demand.new_claims,
             )
+            volumes = bound_by(demand, self._fleet, job.namespace, choice.nodes)
+            if volumes is not self._fleet.volumes:
+                self._fleet = replace(self._fleet, volumes=volumes)
             if demand.single:
                 mount = Mount(choice.nodes[0], f"job {job.name}", starts=True)
                 mounts = with_mount(self._fleet.mounts, job.namespace, demand.single, mount)

@@ -354,8 +354,8 @@ OLD, NEW = "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
         ([storage_class("fast", default="true"), storage_class("slow", default="true")], True),
         ([storage_class("fast", default="true"), storage_class("archive", default="true")], False),
         ([storage_class("fast", default="false"), storage_class("slow", default="true")], False),
-        # None is the default: such a claim has no class, and no quota of a class counts it; a volume that is there may be bound.
-        ([storage_class("fast"), storage_class("slow"), volume("pv")], False),
+        # None is the default: such a claim has no class, and no quota of a class counts it; volumes that are there may be bound.
+        ([storage_class("fast"), storage_class("slow"), volume("pv"), volume("pw")], False),
     ],
 )
 def test_a_claim_that_names_no_class_counts_in_the_quota_of_the_default_one(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from gpujob.fleet.kubernetes.objects import Node
@@ -67,6 +66,20 @@ class Mount(NamedTuple):
     """Whether the pod is still to come."""
 
 
+class Offer(NamedTuple):
+    """A PersistentVolume to which a claim may be bound, and its name."""
+
+    name: str
+    volume: PersistentVolume
+
+
+class Wanted(NamedTuple):
+    """A claim that is not bound, and its namespace and name; none of a claim that each pod makes."""
+
+    claim: VolumeClaim
+    key: Key | None = None
+
+
 Mounts = Mapping[Key, tuple[Mount, ...]]
 """The pods that mount each claim, by its namespace and name; a claim that none mounts is absent."""
 
@@ -95,9 +108,12 @@ class Volumes:
     """The StorageClasses; empty if they are unknown."""
     all_volumes: bool = True
     """Whether a PersistentVolume that is not among them does not exist."""
+    taken: Mapping[str, Key | None] = field(default_factory=dict)
+    """The PersistentVolumes that claims of jobs placed on this snapshot take, and those claims; None: a claim that a pod makes."""
     _allowed: dict[Tie, frozenset[str]] = field(default_factory=dict, compare=False)
     _named: dict[str, list[Node]] = field(default_factory=dict, compare=False)
-    _offers: dict[str | None, dict[Tie, list[PersistentVolume]]] = field(default_factory=dict, compare=False)
+    _offers: dict[str | None, dict[Tie, list[Offer]]] = field(default_factory=dict, compare=False)
+    _fitting: dict[Wanted, dict[Tie, list[Offer]]] = field(default_factory=dict, compare=False)
     _of_unbound: dict[tuple[VolumeClaim, Key | None], tuple[Sequence[Tie], str, str]] = field(
         default_factory=dict, compare=False
     )
@@ -119,14 +135,14 @@ class Volumes:
         """The nodes of a claim that each pod creates, of this StorageClass (empty: none is named) and size in bytes; the name is for
         sentences.
         """
-        claim = VolumeClaim(phase="Pending", storage_class=storage_class or None, size=size)
+        claim = of_a_pod(storage_class, size).claim
         ties, why, remedy = self._unbound(claim, None)
         return self._volume(name, ties, VolumeClaim(trouble=why), remedy, f"StorageClass {storage_class}: ")
 
     def volume(self, namespace: str, name: str) -> Volume | None:
         """The nodes of a claim; None if it does not exist."""
         key = (namespace, name)
-        claim = self.claims.get(key)
+        claim = self._claim(key)
         if claim is None:
             return None
         if not claim.unbound:
@@ -139,9 +155,25 @@ class Volumes:
             volume = self._volume(name, (found.tie,) if found else (), claim)
             return replace(volume, many_nodes=found is not None and found.many_nodes)
         ties, why, remedy = self._unbound(claim, key)
-        words = f"is not bound, and {why}" if self._class_of(claim) else NO_CLASS
+        words = f"is not bound, and {why}" if self.class_of(claim) else NO_CLASS
         claim = replace(claim, trouble=claim.trouble or (why and words))
-        return self._volume(name, ties, claim, remedy, f"StorageClass {self._class_of(claim)}: ")
+        return self._volume(name, ties, claim, remedy, f"StorageClass {self.class_of(claim)}: ")
+
+    def _claim(self, key: Key) -> VolumeClaim | None:
+        """A claim, bound to the PersistentVolume that it takes."""
+        claim = self.claims.get(key)
+        taken = (name for name, by in self.taken.items() if by == key) if claim is not None else iter(())
+        return replace(claim, volume=name) if claim is not None and (name := next(taken, None)) else claim
+
+    def wanted(self, namespace: str, name: str) -> Wanted | None:
+        """A claim that is not bound; None if it is, or does not exist."""
+        key = (namespace, name)
+        claim = self._claim(key)
+        return Wanted(claim, key) if claim is not None and claim.unbound else None
+
+    def taken_by(self, more: Mapping[str, Key | None]) -> Volumes:
+        """The same after claims took these PersistentVolumes."""
+        return replace(self, taken={**self.taken, **more}, _of_unbound={}) if more else self
 
     def _never_bound(self, name: str, volume: PersistentVolume | None, key: Key) -> str:
         """Why a claim is never bound to the PersistentVolume that it names (spec.volumeName); empty if it may be."""
@@ -149,6 +181,7 @@ class Volumes:
             known = self.all_volumes and self.volumes
             return f"is not bound, and PersistentVolume {name} does not exist" if known else ""
         mine = volume.kept_for == key or (volume.kept_for is None and volume.left is not False)
+        mine = mine and self.taken.get(name, key) == key
         return "" if mine else f"is not bound, and PersistentVolume {name} is another claim's"
 
     def _volume(self, name: str, ties: Sequence[Tie], claim: VolumeClaim, remedy: str = "", source: str = "") -> Volume:
@@ -156,14 +189,14 @@ class Volumes:
         said = (claim.one_node, claim.one_pod, claim.trouble)
         if not ties or UNTIED in ties:
             return Volume(name, None, "", *said, remedy=remedy or REMEDY)
-        nodes = self._nodes_of(ties[0]) if len(ties) == 1 else frozenset[str]().union(*map(self._nodes_of, ties))
+        nodes = self.nodes_of(ties[0]) if len(ties) == 1 else frozenset[str]().union(*map(self.nodes_of, ties))
         more = f", or what {len(ties) - 1} more ask for" if len(ties) > 1 else ""
         # Of local disks one says as much of a node to be added as all of them: none is there.
         of_names = [tie for tie in ties if tie.named is not None]
         requires = one_of([*(tie for tie in ties if tie.named is None), *of_names[:1]])
         return Volume(name, nodes, f"{source}{ties[0]}{more}", *said, requires, remedy or REMEDY)
 
-    def _nodes_of(self, tie: Tie) -> frozenset[str]:
+    def nodes_of(self, tie: Tie) -> frozenset[str]:
         """The names of the nodes that a tie allows. Those of a local disk are looked up: each of many nodes may have several."""
         if tie not in self._allowed:
             names = tie.named
@@ -182,7 +215,8 @@ class Volumes:
                     self._named.setdefault(each, []).append(node)
         return self._named.get(name, ())
 
-    def _class_of(self, claim: VolumeClaim) -> str:
+    def class_of(self, claim: VolumeClaim) -> str:
+        """The StorageClass of a claim: the default one if it names none; empty for none."""
         return (self.default_class or "") if claim.storage_class is None else claim.storage_class
 
     def _unbound(self, claim: VolumeClaim, key: Key | None) -> tuple[Sequence[Tie], str, str]:
@@ -195,44 +229,67 @@ class Volumes:
         return known
 
     def _ways_to_bind(self, claim: VolumeClaim, key: Key | None) -> tuple[Sequence[Tie], str, str]:
-        name = self._class_of(claim)
-        if name and (not self.classes or name == HIDDEN):
+        name, made = self.class_of(claim), self.made_on(claim)
+        if made == UNTIED:
             return (), "", ""
-        own = next((each for each in self.classes.values() if each.name == name), None)
-        if own is not None and own.makes:
-            if not own.waits or own.topologies == UNTIED:
-                return (), "", ""
-            return (own.topologies, *self._left(claim, key, name)), "", ""
-        if left := self._left(claim, key, None, name):
+        fitting = self.offers(Wanted(claim, key)).items()
+        left = [tie for tie, offers in fitting if any(each.name not in self.taken for each in offers)]
+        if made is not None:
+            return (made, *left), "", ""
+        if left:
             return left, "", ""
         if not name and claim.phase:
             return (), "it names no StorageClass and none is the default", ""
         if not name or not self.all_volumes:
             return (), "", ""
-        if own is None:
+        if not any(each.name == name for each in self.classes.values()):
             return (), f"StorageClass {name} does not exist", ""
         why = f"StorageClass {name} makes no volumes and has no PersistentVolume left that fits"
         return (), why, "create such a PersistentVolume"
 
-    def _left(self, claim: VolumeClaim, key: Key | None, *storage_classes: str | None) -> list[Tie]:
-        """What the PersistentVolumes of some classes to which the claim may be bound require of a node."""
+    def made_on(self, claim: VolumeClaim) -> Tie | None:
+        """What a volume that is made for a claim requires of a node; None if its StorageClass makes none. A class that is unknown
+        makes them anywhere.
+        """
+        name = self.class_of(claim)
+        if name and (not self.classes or name == HIDDEN):
+            return UNTIED
+        own = next((each for each in self.classes.values() if each.name == name), None)
+        if own is None or not own.makes:
+            return None
+        return own.topologies if own.waits else UNTIED
+
+    def offers(self, wanted: Wanted) -> Mapping[Tie, Sequence[Offer]]:
+        """The PersistentVolumes that fit a claim, by what they require of a node; those that are taken too."""
+        if wanted not in self._fitting:
+            self._fitting[wanted] = self._all_fitting(*wanted)
+        return self._fitting[wanted]
+
+    def _all_fitting(self, claim: VolumeClaim, key: Key | None) -> dict[Tie, list[Offer]]:
         if not self._offers:
             self._offers.update(self._all_left())
-        ties = (self._offers.get(each, {}).items() for each in storage_classes)
-        return [*dict.fromkeys(
-            tie for tie, offers in chain.from_iterable(ties)
-            if any(each.kept_for in (None, key) and claim.takes(each) for each in offers)
-        )]  # fmt: skip
+        name, found = self.class_of(claim), dict[Tie, list[Offer]]()
+        for kind in (name,) if self.made_on(claim) is not None else (None, name):
+            for tie, offers in self._offers.get(kind, {}).items():
+                free = (each for each in offers if each.volume.kept_for in (None, key))
+                if fitting := [each for each in free if claim.takes(each.volume)]:
+                    found.setdefault(tie, []).extend(fitting)
+        return found
 
-    def _all_left(self) -> dict[str | None, dict[Tie, list[PersistentVolume]]]:
+    def _all_left(self) -> dict[str | None, dict[Tie, list[Offer]]]:
         """The PersistentVolumes to which a claim may be bound, by their class and what they require."""
         unclear = any(each.left is None for each in self.volumes.values())
         bound = {claim.volume for claim in self.claims.values()} if unclear else ()
-        found: dict[str | None, dict[Tie, list[PersistentVolume]]] = {}
+        found: dict[str | None, dict[Tie, list[Offer]]] = {}
         for (_, name), each in self.volumes.items():
             if each.left or (each.left is None and name not in bound):
-                found.setdefault(each.storage_class, {}).setdefault(each.tie, []).append(each)
+                found.setdefault(each.storage_class, {}).setdefault(each.tie, []).append(Offer(name, each))
         return found
+
+
+def of_a_pod(storage_class: str, size: int) -> Wanted:
+    """A claim that a pod makes, of this StorageClass (empty: none is named) and size in bytes."""
+    return Wanted(VolumeClaim(phase="Pending", storage_class=storage_class or None, size=size))
 
 
 NO_VOLUMES: Final = Volumes()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
-from gpujob.fleet.storage.claim_volumes import Volume
+from gpujob.fleet.storage.claim_volumes import Volume, Volumes, Wanted, of_a_pod
+from gpujob.fleet.storage.volume_binding import Binding, Short, after
 from gpujob.placement.request.demand import Attachment, Demand
-from gpujob.values.finding import Finding
+from gpujob.values.finding import Finding, counted, listed
 from gpujob.values.vocabulary import Reason
 
 
@@ -25,7 +26,7 @@ def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
         made = tuple((name or default, size) for name, size in demand.new_claims)
         demand = demand.but(new_claims=made, unmade=tuple(unmade) if fleet.volumes.classes else ())
     if not demand.claims or not fleet.volumes.knows(namespace):
-        return _tied(demand, own)
+        return _together(_tied(demand, own), fleet, namespace)
     named = {claim: fleet.volumes.volume(namespace, claim) for claim in demand.claims}
     found = [volume for volume in named.values() if volume is not None]
     demand = _tied(demand, [*found, *own]).but(
@@ -33,7 +34,56 @@ def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
         lost=tuple(claim for claim, volume in named.items() if volume is None),
         troubled=tuple((volume.claim, volume.trouble, volume.remedy) for volume in found if volume.trouble),
     )
+    demand = _together(demand, fleet, namespace)
     return _attached(demand, fleet, namespace) if demand.single else demand
+
+
+def _unbound(demand: Demand, fleet: Fleet, namespace: str) -> tuple[list[Wanted], list[Wanted]]:
+    """The job's claims that are not bound: those that it names, and those that each of its pods makes."""
+    named = (fleet.volumes.wanted(namespace, claim) for claim in demand.claims)
+    own = demand.new_claims if fleet.volumes.classes else ()
+    return [*filter(None, named)], [of_a_pod(*claim) for claim in own]
+
+
+def _together(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
+    """The demand with the nodes on which its claims are bound together, since each takes a PersistentVolume of its own."""
+    if demand.unmade or demand.troubled or demand.mountable == frozenset():
+        return demand
+    named, own = _unbound(demand, fleet, namespace)
+    fewest, binding = min(gang.nodes for gang in demand.gangs), Binding(fleet.volumes, [*named, *own])
+    if short := binding.short() or Binding(fleet.volumes, own).short(fewest):
+        return _short(demand, own, short)
+    if not binding.contested:
+        return demand
+    everywhere = frozenset(node.name for node in fleet.volumes.nodes.values())
+    among = everywhere if demand.mountable is None else demand.mountable
+    nodes = binding.nodes(among)
+    if nodes == among:
+        return demand
+    claims = (*(wanted.key[1] for wanted in named if wanted.key), *(f"of volumes[{at}]" for at in demand.claim_volumes))
+    together = f"{listed(claims)} together (each takes a PersistentVolume of its own)"
+    return demand.but(mountable=nodes, ties=(*demand.ties, together))
+
+
+def _short(demand: Demand, own: Sequence[Wanted], short: Short) -> Demand:
+    """The demand with the claim that gets no PersistentVolume, because too few are left for all of the job's claims."""
+    left = counted(short.left, "PersistentVolume")
+    kind = (
+        f"StorageClass {short.storage_class} makes no volumes and"
+        if short.storage_class
+        else "without a StorageClass it"
+    )
+    why = f"{kind} has {left} left for {short.claims} claims of the job"
+    if short.last.key is None:
+        at = max(index for index, wanted in zip(demand.claim_volumes, own, strict=True) if wanted == short.last)
+        return demand.but(unmade=((at, why),))
+    return demand.but(troubled=((short.last.key[1], f"is not bound, and {why}", "create such a PersistentVolume"),))
+
+
+def bound_by(demand: Demand, fleet: Fleet, namespace: str, nodes: Sequence[str]) -> Volumes:
+    """The volumes after a job took those that its claims get on these nodes."""
+    named, own = _unbound(demand, fleet, namespace)
+    return after(fleet.volumes, named, own, nodes) if named or own else fleet.volumes
 
 
 def _tied(demand: Demand, volumes: Iterable[Volume]) -> Demand:

@@ -1,0 +1,145 @@
+"""Several claims without volumes yet: each takes a PersistentVolume of its own, on one node, and later jobs do not get it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import ANY_IMAGES, Object, demand, fleet
+
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.engine.decide import decide
+from gpujob.placement.filters.volumes import mounted
+from gpujob.placement.report import summary
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.schedule.queue import place_all
+from gpujob.schedule.waiting import Waiting
+from tests.unit.placement.test_claims_that_are_not_bound import (
+    HOST,
+    LOCAL,
+    NOWHERE,
+    TO_BE_MADE,
+    claim,
+    kind_of,
+    machine,
+    of_pod,
+    outcome,
+    volume,
+)  # fmt: skip
+
+A, B = machine("a", "z-a"), machine("b", "z-b")
+ANYWHERE = {"nodeAffinity": {}}
+
+
+def claims(*names: str, kind: str = "local", **more: Any) -> list[Object]:
+    return [claim(kind, **more) | {"metadata": {"name": name, "namespace": "default"}} for name in names]
+
+
+def disks(nodes: str, **more: Any) -> list[Object]:
+    """A local disk for each letter, on the node of that name."""
+    return [volume(f"p{number}", HOST, node, **more) for number, node in enumerate(nodes)]
+
+
+def named(*names: str) -> list[Object]:
+    return [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+
+
+def own(count: int, storage_class: str = "local") -> list[Object]:
+    return [{**of_pod(storage_class), "name": f"e{number}"} for number in range(count)]
+
+
+def place(known: Fleet, volumes: list[Object], **spec: Any) -> Decision:
+    return decide(mounted(demand(volumes=volumes, **spec), known, "default"), known, ANY_IMAGES)
+
+
+CD = named("c", "d")
+
+
+@pytest.mark.parametrize(("objects", "volumes", "right"), [
+    ([*claims("c", "d"), *disks("abb")], CD, "b"),
+    ([*claims("c", "d"), *disks("aabb")], CD, "a"),
+    ([*claims("c", "d"), *disks("b")], CD, TO_BE_MADE),
+    ([*claims("c", "d"), *disks("ab")], CD, NOWHERE),
+    ([*claims("c", "d", "e"), *disks("aabbb")], named("c", "d", "e"), "b"),
+    (disks("abb"), own(2), "b"),
+    (disks("b"), own(2), TO_BE_MADE),
+    (disks("ab"), own(2), NOWHERE),
+    ([*claims("c"), *disks("abb")], [*named("c"), *own(1)], "b"),
+    ([*claims("c"), *disks("b")], [*named("c"), *own(1)], TO_BE_MADE),
+    # A disk for all nodes is enough for the second claim.
+    ([*claims("c", "d"), *disks("b"), volume("all", **ANYWHERE)], CD, "b"),
+    # The small claim takes the small disk, and the large one what is left.
+    ([*claims("d"), *claims("c", size="20Gi"), *disks("a"), *disks("b", capacity={"storage": "20Gi"}),
+      volume("p9", HOST, "b")], CD, "b"),
+    # A disk that is kept for one of them is not the other one's.
+    ([*claims("c", "d"), *disks("bb", claimRef={"namespace": "default", "name": "c"}), volume("q", HOST, "b")], CD, "b"),
+    ([*claims("c", "d"), *disks("bb", claimRef={"namespace": "default", "name": "c"}), volume("q", HOST, "a")], CD, NOWHERE),
+    ([*claims("c", "d", kind=""), *disks("b", storageClassName="")], CD, TO_BE_MADE),
+    ([*claims("c", "d", kind=""), *disks("abb", storageClassName="")], CD, "b"),
+    # A claim that is bound takes none.
+    ([*claims("c"), *claims("d", volume="v"), volume("v", HOST, "b", phase="Bound"), *disks("ab")], CD, "b"),
+])  # fmt: skip
+def test_each_claim_takes_its_own_volume(objects: list[Object], volumes: list[Object], right: str) -> None:
+    assert outcome(place(fleet(LOCAL, A, B, *objects, catalog=ANY_IMAGES), volumes)) == right
+
+
+@pytest.mark.parametrize(("zone", "left", "right"), [
+    ("z-b", "", "b"),
+    # One claim takes what is left, and a volume is made for the other one in its zone alone.
+    ("z-b", "a", "b"),
+    ("z-a", "a", "a"),
+    ("z-c", "a", NOWHERE),
+    ("z-c", "aa", "a"),
+])  # fmt: skip
+def test_a_class_that_makes_volumes_makes_those_that_are_missing(zone: str, left: str, right: str) -> None:
+    known = fleet(kind_of("std", zone), A, B, *disks(left, storageClassName="std"), catalog=ANY_IMAGES)
+    assert outcome(place(known, own(2, "std"))) == right
+
+
+@pytest.mark.parametrize(("objects", "right"), [
+    ([volume("all", **ANYWHERE)], TO_BE_MADE),
+    ([volume("all", **ANYWHERE), volume("more", **ANYWHERE)], "a,b"),
+    (disks("ab"), "a,b"),
+    (disks("aa"), NOWHERE),
+])  # fmt: skip
+def test_each_pod_of_a_gang_takes_its_own_volume(objects: list[Object], right: str) -> None:
+    assert outcome(place(fleet(LOCAL, A, B, *objects, catalog=ANY_IMAGES), own(1), nodes=2)) == right
+
+
+def queue(known: Fleet, *jobs: list[Object], **spec: Any) -> list[str]:
+    """The outcome of each job of a queue."""
+    wanted = [demand(volumes=volumes, **spec) for volumes in jobs]
+    waiting = [Waiting(f"u{at}", "", each, namespace="default", name=f"j{at}") for at, each in enumerate(wanted)]
+    return [outcome(placing.decision) for placing in place_all(waiting, known, ANY_IMAGES)]
+
+
+@pytest.mark.parametrize(("left", "jobs", "right"), [
+    ("b", [named("c"), named("d")], ["b", TO_BE_MADE]),
+    ("ab", [named("c"), named("d")], ["a", "b"]),
+    ("abb", [CD, own(1)], ["b", "a"]),
+    ("ab", [own(1), own(1), own(1)], ["a", "b", TO_BE_MADE]),
+    ("aab", [own(1), named("c"), named("d")], ["a", "a", "b"]),
+    # The same claim is bound once.
+    ("ab", [named("c"), named("c"), named("d")], ["a", "a", "b"]),
+])  # fmt: skip
+def test_a_later_job_gets_no_volume_that_an_earlier_one_takes(
+    left: str, jobs: list[list[Object]], right: list[str]
+) -> None:
+    assert queue(fleet(LOCAL, A, B, *claims("c", "d"), *disks(left), catalog=ANY_IMAGES), *jobs) == right
+
+
+def test_each_pod_of_an_earlier_gang_takes_one() -> None:
+    known = fleet(LOCAL, A, B, *disks("aab"), catalog=ANY_IMAGES)
+    assert queue(known, own(1), own(1), nodes=2) == ["a,b", TO_BE_MADE]
+
+
+def test_the_sentence_says_how_many_are_left() -> None:
+    known = fleet(LOCAL, A, B, *claims("c", "d"), *disks("b"), catalog=ANY_IMAGES)
+    assert (
+        "PersistentVolumeClaim d is not bound, and StorageClass local makes no volumes and has 1 PersistentVolume left "
+        "for 2 claims of the job, so no pod with it starts; create such a PersistentVolume or remove it from the job"
+    ) in summary.summary(place(known, CD))
+    apart = fleet(LOCAL, A, B, *claims("c", "d"), *disks("ab"), catalog=ANY_IMAGES)
+    assert "c and d together (each takes a PersistentVolume of its own) can be mounted on none of its 2 nodes" in (
+        summary.summary(place(apart, CD))
+    )
