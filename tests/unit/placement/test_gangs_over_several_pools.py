@@ -62,6 +62,9 @@ def driver(version: str) -> dict[str, str | None]:
         (H100, {"price": "2"}, {"price": "2", "taints": ["nvidia.com/gpu=present:NoSchedule"]}, "32.00", "taints"),
         (H100, {"price": "2"}, {"price": "3", "labels": RESERVED}, "48.00",
          "capacity type and price; the worst counts for all"),
+        # Whether a label says that the devices are whole is no difference between them.
+        (MI300X, {"price": "2"}, {"price": "3", "labels": {"amd.com/gpu.compute-memory-partition": "spx_nps1"}}, "48.00",
+         "price; the worst counts for all"),
     ],
 )  # fmt: skip
 def test_two_equal_nodes_of_two_pools_run_a_gang(
@@ -74,6 +77,17 @@ def test_two_equal_nodes_of_two_pools_run_a_gang(
     assert dollars is None or told["chosen"]["pricePerHour"] == dollars
     warnings = [warning.message for warning in found.candidates[0].warnings if warning.reason is Reason.NODES_DIFFER]
     assert warnings == [f"its nodes are those of {first} and {second}, which differ in {differ}"]
+
+
+@pytest.mark.parametrize(("gpu", "machine"), [
+    (MI300X, {"node.kubernetes.io/instance-type": "BM.GPU.MI300X.8"}),
+    (H100, {"gpu.nvidia.com/class": "H100", "node.kubernetes.io/instance-type": "gd-8xh100ib-i128"}),
+])  # fmt: skip
+def test_equal_machines_run_a_gang_before_the_labels_of_all_are_there(
+    gpu: Amd | Nvidia, machine: dict[str, str]
+) -> None:
+    unlabelled = node("b", devices={gpu.resource: "8"}, labels=machine, price="2")
+    assert nodes_of(decided(node("a", gpu, labels=machine, price="2"), unlabelled, **PAIR)) == ("a", "b")
 
 
 @pytest.mark.parametrize("spelled", ["2.0", "2", " 2.00", "2.000"])

@@ -124,7 +124,7 @@ def _informative(parts: Sequence[Pool]) -> Sequence[Pool]:
 
 
 def _common(pool: Pool) -> tuple[object, ...]:
-    device = (pool.vendor, pool.resource, pool.accelerator, pool.portion, pool.share, pool.request)
+    device = (pool.vendor, pool.resource, pool.accelerator, pool.portion.division, pool.share, pool.request)
     return (*device, pool.also_counted_as, pool.host_architecture, pool.region, pool.handler)
 
 

@@ -37,6 +37,11 @@ class Portion:
     guessed: bool = False
     """Whether nothing but the number of devices suggests that it is shared."""
 
+    @property
+    def division(self) -> tuple[str, str, int | None, int | None]:
+        """What the devices are, wherever that is known from: equal ones are of one kind."""
+        return self.kind, self.profile, self.pieces, self.replicas
+
     def __str__(self) -> str:
         """The text in messages; empty for a whole device."""
         if self.kind is DeviceKind.SHARED:

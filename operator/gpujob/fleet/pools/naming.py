@@ -50,11 +50,10 @@ def identity_of(group: DeviceGroup) -> tuple[object, ...]:
     problem = "" if facts.problem is None else facts.problem.reason.value
     accelerator = facts.accelerator.id if facts.accelerator else ""
     instance = (origin.cloud, origin.instance_type, origin.region, origin.capacity_type, origin.cpu_architecture)
-    portion = (facts.portion.kind, facts.portion.profile, facts.portion.pieces, facts.portion.replicas)
     # Absent from the identity of other pools, whose names contain its hash.
     asked = (group.request,) if group.by_claim else ()
-    return (facts.vendor, accelerator, group.resource, *portion, facts.memory or 0, facts.driver or "", problem, *instance, taints,
-            _price_of(group.node), *asked)  # fmt: skip
+    device = (facts.vendor, accelerator, group.resource, *facts.portion.division, facts.memory or 0, facts.driver or "")
+    return (*device, problem, *instance, taints, _price_of(group.node), *asked)
 
 
 def _price_of(node: Node) -> str:
