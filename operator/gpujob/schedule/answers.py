@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
@@ -51,6 +52,14 @@ class Answer:
         """The result holds on a newer snapshot too: the decision is of that one."""
         if fleet is not self.fleet:
             self.fleet, self._decision = fleet, None
+
+    def on(self, fleet: Fleet) -> Answer:
+        """The same result on a later snapshot, where it is known to hold; this one keeps its own."""
+        if fleet is self.fleet:
+            return self
+        other = copy(self)
+        other.follow(fleet)
+        return other
 
     def decide_again(self, fleet: Fleet) -> None:
         """The result on a newer snapshot, whatever it is."""

@@ -145,7 +145,7 @@ class _Snapshot:
             demand = self._asked(job)
             if of_profile:
                 demand = with_one_more(demand, of_profile)
-            answer = self.without_room.get(demand) or self._plan(demand, job) or self._answer(demand)
+            answer = self._earlier(demand) or self._plan(demand, job) or self._answer(demand)
         except Exception as error:  # an error in one job's decision does not stop the others
             if self._failed is None:
                 raise
@@ -188,6 +188,11 @@ class _Snapshot:
         if job.runs_for is not None and self._now is not ALWAYS:
             demand = undisturbed(demand, self._fleet, self._now + timedelta(seconds=job.runs_for))
         return demand
+
+    def _earlier(self, demand: Demand) -> Answer | None:
+        """The refusal of an equal demand before, in the numbers of now: what jobs between took is not free any more."""
+        answer = self.without_room.get(demand)
+        return None if answer is None else answer.on(self._fleet)
 
     def _plan(self, demand: Demand, job: Waiting) -> Answer | None:
         """The result of an equal plan on the same snapshot."""

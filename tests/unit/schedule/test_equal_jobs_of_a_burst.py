@@ -16,7 +16,7 @@ from gpujob.schedule.answers import LastRejections
 from gpujob.schedule.queue import ALWAYS, Placing, SchedulingCycle
 from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
-from tests.builders import A100, ANY_IMAGES, H100, L4, MI300X, demand, fleet, node
+from tests.builders import A100, ANY_IMAGES, H100, L4, MI300X, demand, fleet, node, pod
 
 NODES = [
     *(node(f"h{number}", H100, 4) for number in range(2)),
@@ -57,6 +57,18 @@ def test_each_job_of_a_burst_gets_the_decision_of_its_own_snapshot(spec: dict[st
         assert (placing.verdict, placing.choice) == (alone.verdict, alone.choice)
         if placing.choice is not None:
             assert placing.decision == decide(answer.demand, answer.fleet, ANY_IMAGES)
+
+
+def test_a_refused_job_is_told_what_the_jobs_since_an_equal_one_left() -> None:
+    start = fleet(node("h", H100, 4), pod("x", "h", {"nvidia.com/gpu": 1}))
+    jobs = [Waiting(f"u{at}", "", demand(gpusPerNode=gpus), name=f"j{at}") for at, gpus in enumerate((4, 4, 3, 4, 4))]
+    first, same, placed, later, last = cycle(LastRejections(), start, jobs)
+    assert placed.choice is not None
+    assert [each.decision.candidates[0].reasons[0].message for each in (first, later)] == [
+        "needs 4 free GPUs on one node, 3 of 4 are free", "needs 4 free GPUs on one node, 0 of 4 are free",
+    ]  # fmt: skip
+    assert (len(first.decision.starts_now), later.decision.starts_now) == (1, ())
+    assert (same.answer is first.answer, last.answer is later.answer) == (True, True)
 
 
 def test_a_pool_that_nothing_changed_is_not_evaluated_again(monkeypatch: pytest.MonkeyPatch) -> None:
