@@ -108,3 +108,27 @@ def test_a_gang_that_would_wait_for_a_better_pool_does_not_start_now() -> None:
     assert found[1].startswith("gpusPerNode: 4 fits mi300x-ondemand-")
     without = told(cheap, dear, gpusPerNode=8, placement={"objective": "Cost"})
     assert without[1].startswith("gpusPerNode: 6 fits mi300x-ondemand-")
+
+
+WAITS = {"objective": "Cost", "waitSeconds": 600}
+
+
+@pytest.mark.parametrize(("wait", "starts"), [
+    # The smaller gang would wait for the other shape on the faster pool.
+    ({"waitSeconds": 600}, []),
+    ({}, ["shapes[0].gpusPerNode: 4 fits h100-sxm-ondemand"]),
+])  # fmt: skip
+def test_the_other_shapes_of_the_job_stay(wait: dict[str, Any], starts: list[str]) -> None:
+    shapes = [{"accelerator": "H100", "gpusPerNode": 8}, {"accelerator": "MI300X", "gpusPerNode": 5}]
+    placement = {"objective": "Speed", **wait}
+    assert told(busy("h", 4, H100), busy("m", 0), shapes=shapes, placement=placement) == starts
+
+
+@pytest.mark.parametrize(("cheap", "starts"), [
+    # Up to four would wait for the cheaper pool of four, which is taken.
+    (4, ["gpusPerNode: 6 fits mi300x-ondemand"]),
+    (7, []),
+])  # fmt: skip
+def test_the_largest_gang_may_start_where_smaller_ones_would_wait(cheap: int, starts: list[str]) -> None:
+    taken = [node("h", H100, cheap, price="1"), pod("q", "h", {"nvidia.com/gpu": cheap})]
+    assert told(busy("m", 6), taken, gpusPerNode=7 if cheap == 4 else 8, placement=WAITS) == starts

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
@@ -18,8 +19,11 @@ from gpujob.values.vocabulary import Outcome, Verdict
 MOST_GPUS: Final = 64
 """The most GPUs of a pod that the job's schema accepts."""
 
-_Started = Callable[[int, int], StartsNow | None]
-"""What starts with so many nodes and GPUs of each; None if it does not."""
+
+class _Started(Protocol):
+    """What starts with so many nodes and GPUs of each; None if it does not. A job that is not patient waits for no better pool."""
+
+    def __call__(self, nodes: int, gpus: int, /, *, patient: bool = ...) -> StartsNow | None: ...
 
 
 def starts_now(decision: Decision, fleet: Fleet, catalog: Catalog) -> tuple[StartsNow, ...]:
@@ -35,9 +39,12 @@ def starts_now(decision: Decision, fleet: Fleet, catalog: Catalog) -> tuple[Star
         return ()
     gang = decision.candidates[0].gang
 
-    def started(nodes: int, gpus: int) -> StartsNow | None:
+    def started(nodes: int, gpus: int, *, patient: bool = True) -> StartsNow | None:
         other = Gang(nodes, gpus, gang.accelerator, gang.entry)
-        choice = choose(demand.but(gangs=(other,), trying=None), fleet, catalog).choice
+        # The other shapes stay: the job may wait for one of them.
+        gangs = tuple(other if each.entry == gang.entry else each for each in demand.gangs)
+        asked = demand.but(gangs=gangs, trying=None, wait_seconds=demand.wait_seconds if patient else 0)
+        choice = choose(asked, fleet, catalog).choice
         if choice is None or not all(choice.nodes):
             return None
         sizes = (("nodes", gang.nodes, nodes), ("gpusPerNode", gang.gpus_per_node, gpus))
@@ -66,20 +73,28 @@ def _smaller(demand: Demand, gang: Gang, started: _Started) -> Iterator[StartsNo
     nodes, gpus = gang.nodes, gang.gpus_per_node
     heads = known_heads(demand, gang.memory.work) if gang.memory is not None else None
     parts = [count for count in range(1, gpus) if heads is None or divides(count, heads)]
-    found = [
-        _largest([(count, gpus) for count in range(1, nodes)], started),
-        _largest([(nodes, count) for count in parts], started),
-    ]
+    fewer_nodes, fewer_gpus = [(count, gpus) for count in range(1, nodes)], [(nodes, count) for count in parts]
+    found = [_largest(shapes, started, bool(demand.wait_seconds)) for shapes in (fewer_nodes, fewer_gpus)]
     if not any(found) and nodes > 1:
-        found = [_largest([(1, count) for count in parts], started)]
+        found = [_largest([(1, count) for count in parts], started, bool(demand.wait_seconds))]
     yield from filter(None, found)
 
 
-def _largest(shapes: Sequence[tuple[int, int]], started: _Started) -> StartsNow | None:
-    """The last of growing shapes that has room: where one has, those before it have too."""
+def _largest(shapes: Sequence[tuple[int, int]], started: _Started, patient: bool) -> StartsNow | None:
+    """The last of growing shapes that starts. Of a job that waits for better pools it is the last one that has room, which the fewest
+    of these can hold, or else one that fits the better pool itself.
+    """
+    start, count = _last(shapes, partial(started, patient=False))
+    if not patient or start is None:
+        return start
+    return started(*shapes[count - 1]) or _last(shapes[: count - 1], started)[0]
+
+
+def _last(shapes: Sequence[tuple[int, int]], started: _Started) -> tuple[StartsNow | None, int]:
+    """The last of growing shapes that starts, and its place from 1: where one does, those before it do too."""
     low, high, found = 0, len(shapes), None
     while low < high:
         middle = (low + high) // 2
         start = started(*shapes[middle])
         low, high, found = (middle + 1, high, start) if start else (low, middle, found)
-    return found
+    return found, low
