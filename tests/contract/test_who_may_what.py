@@ -126,3 +126,14 @@ def test_only_who_may_write_statuses_makes_what_says_it_is_a_child(
     of_child = ("label", kind.lower(), "made", f"-n{namespace}", "--as=eve")
     assert run(cluster, "kubectl", *of_child, "mine=yes").returncode == 0
     assert OF_CHILDREN in run(cluster, "kubectl", *of_child, "gpujob.dev/job-uid=another", "--overwrite").stderr
+    # Without its owner it would run on when the GPUJob goes.
+    patch = ("patch", kind.lower(), "made", f"-n{namespace}", "--type=merge")
+    (owner,) = made["metadata"]["ownerReferences"]
+    for references in (None, [{**owner, "controller": False}], [{**owner, "uid": "another"}]):
+        change = json.dumps({"metadata": {"ownerReferences": references}})
+        disowned = run(cluster, "kubectl", *patch, "--as=eve", f"--patch={change}").stderr
+        assert OF_CHILDREN in disowned
+        assert "the GPUJob of a child controls it" in disowned
+    # The garbage collector may.
+    kubectl(cluster, "delete", "gpujobs", "owner", f"-n{namespace}", "--cascade=orphan", "--timeout=30s")
+    assert "ownerReferences" not in get(cluster, kind.lower(), "made", f"-n{namespace}")["metadata"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -34,6 +34,11 @@ Trouble = Callable[[str, str], ApiError | None]
 """What the API server answers to a verb on a path instead of doing it; None: nothing is wrong."""
 
 
+def _selected(plural: str, objects: Iterable[Object]) -> list[Object]:
+    """What lists and watches of a kind show: Jobs by the label."""
+    return [obj for obj in objects if plural != "jobs" or obj["metadata"].get("labels")]
+
+
 class OperatorProcess:
     """One process, leading until it is killed. `skew`: seconds by which the clock of its machine is ahead."""
 
@@ -49,7 +54,7 @@ class OperatorProcess:
         self.clock = ServerClock(self.loop.time, lambda: server.time() + timedelta(seconds=self.skew))
         self.clock.note(server.date())
         for kind in self.cache.kinds:
-            self.cache.replace(kind, list(server.objects[kind].values()), str(server.version))
+            self.cache.replace(kind, _selected(kind, server.objects[kind].values()), str(server.version))
         server.on_change.append(self._changed)
         leader = lambda: self.leads  # noqa: E731
         writer = Writer(self, self.cache, leader, "here", self.clock.now)  # type: ignore[arg-type]
@@ -94,7 +99,7 @@ class OperatorProcess:
 
     def _changed(self, plural: str, event: str, obj: Object) -> None:
         if plural in self.cache.kinds:
-            self._events.append((plural, event, obj))
+            self._events.append((plural, event if _selected(plural, [obj]) else "DELETED", obj))
             self.loop.call_at(max(self.loop.time() + WATCH, self.frozen_until), self._deliver)
 
     def _deliver(self) -> None:

@@ -215,9 +215,9 @@ def ended_at(child: ChildRecord, now: str) -> str:
     return within(child.ended_at, child.created, now) or now
 
 
-def gone(job: JobRecord, now: str) -> dict[str, Any]:
-    """The last status of a job whose child Job is gone: a user deleted it, or the job itself is being deleted."""
-    status = job_status.deleted(job, now) if job.leaving else job_status.lost(job, now)
+def gone(job: JobRecord, now: str, *, disowned: bool = False) -> dict[str, Any]:
+    """The last status of a job whose child Job is gone: a user deleted or disowned it, or the job itself is being deleted."""
+    status = job_status.deleted(job, now) if job.leaving else job_status.lost(job, now, disowned=disowned)
     if not (name := job.status.get("jobName")):
         return status
     attempt = attempt_in(str(name)) or last_attempt(job)

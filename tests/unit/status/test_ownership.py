@@ -51,6 +51,11 @@ def child(number: int, uid: str = "c", **changes: Any) -> ChildRecord:
         ({}, child(1, name="of-a-user"), False),
         ({}, child(1, namespace="other"), False),
         ({}, child(1, owner_uid="other"), False),
+        # A running Job that loses its owner is not lost.
+        (RECORDED, child(1, owner_uid=""), True),
+        (RECORDED, child(1, owner_uid="other"), True),
+        (RECORDED, child(1, "another", owner_uid=""), False),
+        (RECORDED, child(1, owner_uid="", name="of-a-user"), False),
     ],
 )
 def test_the_child_is_the_recorded_job_or_the_next_attempt(

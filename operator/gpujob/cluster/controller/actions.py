@@ -38,7 +38,7 @@ from gpujob.status.attempts.probe_runs import Result
 from gpujob.status.job import job_status, status_patch
 from gpujob.status.job.telemetry import SILENT
 from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodState
-from gpujob.status.records.read_objects import read_child
+from gpujob.status.records.read_objects import is_followed, read_child
 from gpujob.values.untrusted import table, whole_number
 from gpujob.values.vocabulary import Reason
 
@@ -224,8 +224,13 @@ class JobActions:
         if held is None:
             await self.write(job, gone(job, self._work.now()))
             return
-        # It exists and the watch does not show it (yet, or because its labels were removed): repeated with backoff.
         child = read_child(held)
+        if not child.ended and not is_followed(held, job):
+            # The operator would never see its end. Its pods go first, because a finalizer can keep the Job.
+            await self._writer.delete_child(child, pods_first=True)
+            await self.write(job, gone(job, self._work.now(), disowned=True))
+            return
+        # It exists and the watch does not show it yet: repeated with backoff.
         if child.ended:
             index = self._work.index
             view = JobView(job, (child,), tuple(index.pods(child)), departed=index.departed_of(child))

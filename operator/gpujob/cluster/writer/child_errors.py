@@ -10,7 +10,7 @@ from gpujob.cluster.client.api_errors import ApiError, Forbidden
 from gpujob.cluster.client.outage_gate import is_outage
 from gpujob.status.attempts.ownership import is_child
 from gpujob.status.records.objects import JobRecord
-from gpujob.status.records.read_objects import owner_uid, read_child
+from gpujob.status.records.read_objects import job_uid, read_child
 from gpujob.values.untrusted import table, tables
 
 _PASSING: Final = re.compile(
@@ -71,7 +71,7 @@ def is_made_for(held: Any, body: Mapping[str, Any], job: JobRecord) -> bool:
     """
     if body["kind"] == "Job":
         return is_child(read_child(held), job)
-    return owner_uid(table(held, "metadata")) == job.uid and _holds(held.get("spec"), body["spec"])
+    return job_uid(table(held, "metadata")) == job.uid and _holds(held.get("spec"), body["spec"])
 
 
 def _holds(held: Any, wanted: Any) -> bool:

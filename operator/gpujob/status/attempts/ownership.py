@@ -1,8 +1,9 @@
 """Which Jobs belong to a GPUJob: labels and owner references are untrusted, names and uids are not.
 
 A child is in its GPUJob's namespace and has the name that the operator gives the attempt; the attempt is at most the next one; and
-once the status has recorded a child's uid, no other Job of that name counts. Between the POST of a Job and the write of its status
-nothing is recorded: then only the name and the number count, so that a restart finds it.
+once the status has recorded a child's uid, no other Job of that name counts, and this one does whatever becomes of its owner
+references: a running Job that loses them is not lost. Between the POST of a Job and the write of its status nothing is recorded: then
+only the name and the number count, so that a restart finds it.
 
 A Job that the GPUJob controls under the name of one of its attempts, and that is no child, is a stray: a create that arrived after the
 child of that name was deleted, or of an attempt that the status does not know. It runs the program a second time.
@@ -20,13 +21,14 @@ from gpujob.values.untrusted import table, whole_number
 
 def is_child(child: ChildRecord, job: JobRecord) -> bool:
     """Whether the operator created a Job, or would create it next, for a GPUJob."""
-    if (child.namespace, child.owner_uid) != (job.namespace, job.uid):
+    mine, made = child.owner_uid == job.uid, child.name == child_name(job.name, job.uid, child.attempt)
+    if child.namespace != job.namespace or not (mine or made):
         return False
     recorded, named = job.status.get("jobUID"), job.status.get("jobName") == child.name
     if recorded and (named or recorded == child.uid):
         return bool(recorded == child.uid)
     last = whole_number(job.status.get("attempt")) or 0
-    return child.attempt <= last + 1 and child.name == child_name(job.name, job.uid, child.attempt)
+    return mine and made and child.attempt <= last + 1
 
 
 def is_stray(child: ChildRecord, job: JobRecord) -> bool:

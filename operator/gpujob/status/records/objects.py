@@ -46,6 +46,7 @@ class ChildRecord:
     name: str
     uid: str
     owner_uid: str
+    """The uid of the GPUJob to which it belongs, by its name and label, else by its controller."""
     attempt: int
     leaving: bool
     pods: int
@@ -113,6 +114,7 @@ class ServiceRecord:
     """A gang's Service and its owner."""
 
     owner_uid: str
+    """As of a child Job."""
     uid: str = ""
     job_name: str = ""
     """As of a child Job."""

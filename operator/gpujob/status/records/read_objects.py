@@ -115,7 +115,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
-        owner_uid=owner_uid(metadata),
+        owner_uid=job_uid(metadata),
         attempt=attempt_in(str(metadata.get("name", ""))) or whole_number(labels.get(Label.ATTEMPT)) or 1,
         leaving="deletionTimestamp" in metadata,
         pods=whole_number(spec.get("completions")) or 1,
@@ -153,10 +153,26 @@ def _job_name(metadata: Mapping[str, Any]) -> str:
 
 def _orphan_of(metadata: Mapping[str, Any]) -> str:
     """The uid of the GPUJob that a Job or Service without an owner was made for; empty for any other one."""
+    return _made_for(metadata) if not tables(metadata, "ownerReferences") else ""
+
+
+def _made_for(metadata: Mapping[str, Any]) -> str:
+    """The uid in the label of a Job or Service whose name is made from it; empty for any other one."""
     name, uid = str(metadata.get("name", "")), str(table(metadata, "labels").get(Label.JOB_UID) or "")
-    attempt = attempt_in(name)
-    made = attempt is not None and name == child_name(_job_name(metadata), uid, attempt)
-    return uid if made and uid and not tables(metadata, "ownerReferences") else ""
+    attempt, job_name = attempt_in(name), _job_name(metadata)
+    return uid if job_name and attempt is not None and name == child_name(job_name, uid, attempt) else ""
+
+
+def job_uid(metadata: Mapping[str, Any]) -> str:
+    """The uid of the GPUJob to which a Job or Service belongs: the one that it was made for, because references to owners can change
+    and a name cannot; else its controller, empty if there is none."""
+    return _made_for(metadata) or owner_uid(metadata)
+
+
+def is_followed(raw: Mapping[str, Any], job: JobRecord) -> bool:
+    """Whether the watch shows an object, and the index as the job's."""
+    metadata = table(raw, "metadata")
+    return bool(table(metadata, "labels").get(Label.JOB_UID)) and job_uid(metadata) == job.uid
 
 
 def _runners(pod: Mapping[str, Any]) -> Iterator[str]:
@@ -167,7 +183,7 @@ def _runners(pod: Mapping[str, Any]) -> Iterator[str]:
 def read_service(raw: Mapping[str, Any]) -> ServiceRecord:
     """The record of a gang's Service."""
     metadata = table(raw, "metadata")
-    return ServiceRecord(owner_uid(metadata), str(metadata.get("uid", "")), _job_name(metadata), _orphan_of(metadata))
+    return ServiceRecord(job_uid(metadata), str(metadata.get("uid", "")), _job_name(metadata), _orphan_of(metadata))
 
 
 def read_pod_record(raw: Mapping[str, Any]) -> PodRecord:

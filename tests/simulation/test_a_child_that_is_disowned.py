@@ -1,0 +1,100 @@
+"""A user takes owner references, annotations or labels off a child Job: no second one lives beside it, and none lives unseen."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.simulation.api_server import Object, Program
+from tests.simulation.virtual_time import run
+from tests.simulation.world import TEAM, Deed, Story, World
+
+OTHER: Final = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "other", "uid": "o", "controller": True}
+KEPT: Final[dict[str, dict[str, Any]]] = {
+    "no owner": {"ownerReferences": []},
+    "another controller": {"ownerReferences": [OTHER]},
+    "no annotation": {"annotations": {}},
+    "another label": {"labels": {"gpujob.dev/job-uid": "other"}},
+}
+UNSEEN: Final[dict[str, dict[str, Any]]] = {
+    "no label": {"labels": {}},
+    "no label and no owner": {"labels": {}, "ownerReferences": []},
+    "another label and no owner": {"labels": {"gpujob.dev/job-uid": "other"}, "ownerReferences": []},
+}
+
+
+def disown(**metadata: Any) -> Deed:
+    def deed(world: World) -> None:
+        def change(job: Object) -> None:
+            job["metadata"] |= metadata
+
+        for plural in ("jobs", "services"):
+            for key in list(world.server.objects[plural]):
+                world.server.change(plural, key, change)
+
+    return deed
+
+
+def restart(world: World) -> None:
+    world.processes[-1].kill()
+    world.start()
+
+
+def submit(world: World) -> None:
+    world.submit("j", nodes=2, gpusPerNode=8)
+
+
+async def play(*deeds: tuple[float, Deed]) -> World:
+    world = World(Story("disowned", ((1.0, submit), *deeds), Program(runs_for=60.0), until=400.0))
+    await world.run()
+    return world
+
+
+def status(world: World) -> dict[str, Any]:
+    found: dict[str, Any] = world.server.objects["gpujobs"][TEAM, "j"]["status"]
+    return found
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("second", [1.5, 20.0])
+@pytest.mark.parametrize("name", KEPT)
+def test_it_goes_on_to_its_end_while_its_name_says_whose_it_is(name: str, second: float, restarted: bool) -> None:
+    """Before the status names it, and while it runs."""
+    deeds = [(second, disown(**KEPT[name])), *([(second + 0.1, restart)] if restarted else [])]
+    world = run(play(*deeds))
+    assert (status(world)["state"], status(world)["attempt"]) == ("Succeeded", 1)
+    assert len(world.server.ran) == 2
+    # Before a status says it, an annotation is all that says the price.
+    assert "cost" in status(world) or (name, second) == ("no annotation", 1.5)
+
+
+def test_without_an_owner_it_ends_with_its_job_all_the_same() -> None:
+    world = run(play((20.0, disown(ownerReferences=[])), (30.0, lambda world: world.remove("j"))))
+    assert world.left() == {"jobs": {}, "live children": {}, "pods": [], "services": 0}
+    assert [ran[4] < 60.0 for ran in world.server.ran] == [True, True]
+
+
+def test_without_an_owner_it_ends_with_the_suspension_of_its_job() -> None:
+    edits = ((30.0, lambda world: world.edit("j", suspend=True)), (60.0, lambda world: world.edit("j", suspend=None)))
+    world = run(play((20.0, disown(ownerReferences=[])), *edits))
+    assert (status(world)["state"], status(world)["attempt"]) == ("Succeeded", 2)
+    assert world.overlap() == 0.0
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("name", UNSEEN)
+def test_one_that_the_operator_cannot_follow_any_more_is_ended_and_the_status_says_why(
+    name: str, restarted: bool
+) -> None:
+    deeds = [(20.0, disown(**UNSEEN[name])), *([(20.01, restart)] if restarted else [])]
+    world = run(play(*deeds))
+    (failed,) = (each for each in status(world)["conditions"] if each["type"] == "Failed")
+    child = status(world)["attempts"][-1]
+    assert (status(world)["state"], failed["reason"], child["attempt"]) == ("Failed", "ChildLost", 1)
+    assert failed["message"].endswith(
+        "lost the label gpujob.dev/job-uid, so the operator deleted it; create a new GPUJob to run it again"
+    )
+    # They save for five seconds.
+    assert [ran[4] < 27.0 for ran in world.server.ran] == [True, True]
+    assert world.server.objects["jobs"] == {}
