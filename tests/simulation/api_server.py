@@ -110,7 +110,7 @@ class ApiServer:
         """An object."""
         plural, key, _ = parts(path)
         if key not in self.objects[plural]:
-            raise NotFound(404, "NotFound", f"{plural} {key} not found")
+            raise NotFound(404, "NotFound", f"{plural} {key} not found", {"name": key[1]})
         return self.objects[plural][key]
 
     def create(self, path: str, body: Object) -> Object:
@@ -142,7 +142,7 @@ class ApiServer:
         held = self.objects[plural].get(key)
         if held is None:
             if part == "status":
-                raise NotFound(404, "NotFound", path)
+                raise NotFound(404, "NotFound", path, {"name": key[1]})
             return self.create(path.rpartition("/")[0], body)
         metadata = body.get("metadata") or {}
         for field in ("uid", "resourceVersion"):
@@ -161,7 +161,7 @@ class ApiServer:
         plural, key, _ = parts(path)
         held = self.objects[plural].get(key)
         if held is None:
-            raise NotFound(404, "NotFound", path)
+            raise NotFound(404, "NotFound", path, {"name": key[1]})
         if held["metadata"]["uid"] != uid:
             raise Conflict(409, "Conflict", "another uid")
         if propagation == "Foreground":

@@ -120,7 +120,7 @@ class Timings:
     """The longest such wait; each is twice the one before."""
 
     backoff_of_writes: float = 60.0
-    """The same where the API server refuses a write that is not a child's: rights that were taken come back."""
+    """The same where the API server refuses a write that is not a child's, or the job changed meanwhile: such answers pass."""
     runner_unused: float = 60.0
     """A namespace has no child this long before its runner ConfigMap is deleted, so that short jobs do not rewrite it each time."""
     runner_every: float = 5.0

@@ -88,7 +88,16 @@ async def test_what_the_api_server_will_not_have_is_refused() -> None:
 async def test_a_child_of_the_name_that_is_anothers_is_not_found() -> None:
     assert await writer(Answers(get=child())).find_child(JOB, NAME) == child()
     assert await writer(Answers(get=child("another"))).find_child(JOB, NAME) is None
-    assert await writer(Answers(get=NotFound(404, "NotFound", ""))).find_child(JOB, NAME) is None
+    gone = NotFound(404, "NotFound", f'jobs.batch "{NAME}" not found', {"name": NAME, "group": "batch", "kind": "jobs"})
+    assert await writer(Answers(get=gone)).find_child(JOB, NAME) is None
+
+
+async def test_a_404_that_names_no_object_is_no_loss() -> None:
+    unserved = NotFound(404, "NotFound", "the server could not find the requested resource")
+    with pytest.raises(NotFound):
+        await writer(Answers(get=unserved)).find_child(JOB, NAME)
+    with pytest.raises(NotFound):
+        await writer(Answers(get=unserved)).read_spending("system")
 
 
 async def test_a_process_that_leads_no_more_writes_nothing() -> None:

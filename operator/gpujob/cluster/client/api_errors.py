@@ -45,6 +45,12 @@ class Forbidden(ApiError):
 class NotFound(ApiError):
     """404: no such object, or no such kind."""
 
+    @property
+    def is_of_object(self) -> bool:
+        """Whether the API server names the object that it does not have; else it does not serve the kind (yet), or another server
+        answers, and the object may be there."""
+        return bool(self.details.get("name"))
+
 
 class Conflict(ApiError):
     """409: the precondition (uid or resourceVersion) does not hold."""

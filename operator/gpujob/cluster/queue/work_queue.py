@@ -232,7 +232,7 @@ class ControllerState:
     def requeue_with_backoff(self, job: JobRecord, why: Exception | str, failed_on: int | str) -> None:
         """Waits before the next step, longer each time, unless the part of the job on which the step failed changes."""
         memory, timings = self.remember(job.uid), self.timings
-        longest = timings.backoff_of_writes if isinstance(why, ApiError) else timings.backoff_longest
+        longest = timings.backoff_of_writes if isinstance(why, ApiError | str) else timings.backoff_longest
         memory.delay = min(max(memory.delay * 2, timings.backoff_first), longest)
         self._retry(job, memory.delay, why, failed_on)
 

@@ -146,7 +146,9 @@ class Writer:
         self._check()
         try:
             return table(await self._client.get(CONFIG_MAPS.path(namespace, SPENDING)), "data")
-        except NotFound:
+        except NotFound as error:
+            if not error.is_of_object:
+                raise
             return {}
 
     async def write_spending(self, namespace: str, data: Mapping[str, str]) -> None:
@@ -183,7 +185,9 @@ class Writer:
         """The child Job in the API server itself (not the cache); None if it is gone or another's."""
         try:
             held = await self._client.get(JOBS.path(job.namespace, name))
-        except NotFound:
+        except NotFound as error:
+            if not error.is_of_object:
+                raise
             return None
         return held if is_child(read_child(held), job) else None
 
@@ -273,11 +277,14 @@ class Writer:
     async def _delete(
         self, resource: Resource, namespace: str | None, name: str, uid: str, propagation: str = "Background"
     ) -> None:
-        """Deletes an object of this uid; that it is gone, or is another one by now, is fine."""
+        """Deletes an object of this uid; that it is gone is fine. A Conflict is no proof of that: it is another one by now, which the
+        watch will show, or admission refuses the deletion."""
         self._check()
         try:
             answer = await self._client.delete(resource.path(namespace, name), uid=uid, propagation=propagation)
-        except (NotFound, Conflict):
+        except NotFound as error:
+            if not error.is_of_object:
+                raise
             answer = None
         self._cache.note_deleted(resource.plural, namespace, name, uid, answer)
 
