@@ -137,3 +137,22 @@ def test_only_who_may_write_statuses_makes_what_says_it_is_a_child(
     # The garbage collector may.
     kubectl(cluster, "delete", "gpujobs", "owner", f"-n{namespace}", "--cascade=orphan", "--timeout=30s")
     assert "ownerReferences" not in get(cluster, kind.lower(), "made", f"-n{namespace}")["metadata"]
+
+
+def test_the_pods_of_a_child_keep_its_label(cluster: Cluster, namespace: str) -> None:
+    """The next attempt waits for the pods that have it."""
+    allow(cluster, namespace, "eve", "admin")
+    container = {"name": "main", "image": "none"}
+    metadata = {"name": "made", "namespace": namespace, "labels": {"gpujob.dev/job-uid": "u"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+    kubectl(cluster, "create", "-f", "-", stdin=json.dumps(pod))
+    label = ("label", "pod", "made", f"-n{namespace}", "--as=eve")
+    for change in ("gpujob.dev/job-uid-", "gpujob.dev/job-uid=another"):
+        refused = eventually(
+            lambda change=change: (
+                (done := run(cluster, "kubectl", *label, "--dry-run=server", "--overwrite", change)).returncode and done
+            ),
+            what="policy in force",
+        )
+        assert OF_CHILDREN in refused.stderr
+    kubectl(cluster, *label, "mine=yes")

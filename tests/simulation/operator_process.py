@@ -35,8 +35,8 @@ Trouble = Callable[[str, str], ApiError | None]
 
 
 def _selected(plural: str, objects: Iterable[Object]) -> list[Object]:
-    """What lists and watches of a kind show: Jobs by the label."""
-    return [obj for obj in objects if plural != "jobs" or obj["metadata"].get("labels")]
+    """What lists and watches of a kind show: Jobs and Services by the label."""
+    return [obj for obj in objects if plural not in ("jobs", "services") or obj["metadata"].get("labels")]
 
 
 class OperatorProcess:

@@ -45,8 +45,11 @@ def submit(world: World) -> None:
     world.submit("j", nodes=2, gpusPerNode=8)
 
 
-async def play(*deeds: tuple[float, Deed]) -> World:
+async def play(*deeds: tuple[float, Deed], podless: bool = False) -> World:
     world = World(Story("disowned", ((1.0, submit), *deeds), Program(runs_for=60.0), until=400.0))
+    if podless:
+        # A quota refuses them.
+        world.server._make_pods = lambda uid: None  # type: ignore[method-assign]
     await world.run()
     return world
 
@@ -98,3 +101,30 @@ def test_one_that_the_operator_cannot_follow_any_more_is_ended_and_the_status_sa
     # They save for five seconds.
     assert [ran[4] < 27.0 for ran in world.server.ran] == [True, True]
     assert world.server.objects["jobs"] == {}
+
+
+@pytest.mark.parametrize("podless", [False, True])
+@pytest.mark.parametrize("second", [1.2, 1.5])
+@pytest.mark.parametrize("name", UNSEEN)
+def test_before_a_status_names_it_it_is_ended_too(name: str, second: float, podless: bool) -> None:
+    """Then it is made again, or the status names it meanwhile and says that it is lost. Without pods nothing but the Job shows it."""
+    world = run(play((second, disown(**UNSEEN[name])), podless=podless))
+    assert world.processes[0].writes < 40
+    assert world.overlap() == 0.0
+    ran_on = max((ran[4] or 400.0 for ran in world.server.ran if ran[2] == "jobs-4"), default=0.0)
+    assert ran_on < 27.0
+    live = [job["metadata"]["labels"].get("gpujob.dev/job-uid") for job in world.live_children()]
+    # One that nothing shows to be the job's is another's.
+    assert set(live) <= {"gpujobs-1"} or status(world)["display"]["reason"] == "NameConflict"
+
+
+def test_a_service_that_no_watch_shows_is_made_again_once() -> None:
+    def deed(world: World) -> None:
+        (key,) = world.server.objects["services"]
+        world.server.change("services", key, lambda held: held["metadata"].update(labels={}))
+
+    world = run(play((20.0, deed)))
+    assert status(world)["state"] == "Succeeded"
+    (service,) = world.server.objects["services"].values()
+    assert service["metadata"]["labels"]["gpujob.dev/job-uid"] == "gpujobs-1"
+    assert world.processes[0].writes < 20

@@ -1,4 +1,4 @@
-"""A 404 that names no object, and a 409: another server answers, a kind is not served yet, or admission refuses. Nothing is gone by that."""
+"""A 404 that names no object, or a 409: another server answers, a kind is not served yet, admission refuses. It proves no deletion."""
 
 from __future__ import annotations
 

@@ -96,6 +96,14 @@ class DeleteJob:
 
 
 @dataclass(frozen=True, slots=True)
+class EndUnseen:
+    """Delete the Job of pods that run on, which no status names, if no watch will ever show it: its label was taken off."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class ConfirmLoss:
     """Check with the API server whether the recorded child is gone, and end the job if it is."""
 
@@ -111,6 +119,7 @@ Action = (
     | CreateService
     | ReadRefusal
     | DeleteJob
+    | EndUnseen
     | ConfirmLoss
 )
 

@@ -63,6 +63,8 @@ class Sightings:
     """Pods of an earlier attempt delay the next one."""
     lingering: tuple[str, float] = UNSEEN
     """The deleted Job whose pods run on; restarts with each request to delete them."""
+    unseen: tuple[str, float] = UNSEEN
+    """The Job of such pods that no watch shows, and when the API server was last asked for it."""
     kept: tuple[str, float] = UNSEEN
     """The deleted child that no status names and that stays."""
     unready: tuple[tuple[str, float], ...] = ()

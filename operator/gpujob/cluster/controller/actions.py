@@ -111,6 +111,9 @@ class JobActions:
         if children.claims is not None:
             await self._writer.ensure_child(claim_templates(children.claims), children.claims, job)
         raw, created = await self._writer.ensure_child(JOBS, children.job, job)
+        if not created and not is_followed(raw, job):
+            await self._end_unseen(job, raw)
+            return
         self._work.queue.discard(job.uid)
         # The previous attempt's report says nothing about this one.
         self._work.telemetry.pop(job.uid, None)
@@ -148,7 +151,13 @@ class JobActions:
         if manifest is None:
             return
         try:
-            await self._writer.ensure_child(SERVICES, rendezvous(Numbered(manifest, child.attempt)), job)
+            held, created = await self._writer.ensure_child(
+                SERVICES, rendezvous(Numbered(manifest, child.attempt)), job
+            )
+            if not created:
+                self._work.requeue_with_backoff(job, "the watch does not show the Service of its child", job.version)
+                if not is_followed(held, job):
+                    await self._writer.delete_service(child, str(table(held, "metadata").get("uid")))
         except ChildNotCreated as error:
             self._work.requeue_after_outage(job, error)
         except (NameConflict, ChildRefused) as error:
@@ -226,7 +235,6 @@ class JobActions:
             return
         child = read_child(held)
         if not child.ended and not is_followed(held, job):
-            # The operator would never see its end. Its pods go first, because a finalizer can keep the Job.
             await self._writer.delete_child(child, pods_first=True)
             await self.write(job, gone(job, self._work.now(), disowned=True))
             return
@@ -240,6 +248,17 @@ class JobActions:
             elif isinstance(action, WriteStatus):
                 await self.write(job, action.status)
         self._work.requeue_with_backoff(job, "the watch does not show its child Job", job.version)
+
+    async def end_unseen(self, job: JobRecord, name: str, uid: str) -> None:
+        """Deletes a Job that no watch shows and no status names; one that the watch will show is left alone."""
+        held = await self._writer.find_named(job, name)
+        if held is not None and read_child(held).uid == uid and not is_followed(held, job):
+            await self._end_unseen(job, held)
+
+    async def _end_unseen(self, job: JobRecord, held: Any) -> None:
+        """Its label was taken off, so that the operator would never see its end. Its pods go first: a finalizer can keep the Job."""
+        self._work.requeue_with_backoff(job, "its child lost its label and is deleted", job.version)
+        await self._writer.delete_child(read_child(held), pods_first=True)
 
     async def write(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
         """Writes the changed part of a status; a write that no longer fits is repeated later."""

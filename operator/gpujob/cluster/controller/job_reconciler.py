@@ -194,6 +194,8 @@ class JobReconciler:
                 steps.start(job, steps.read_refusal(job, child, pod))
             case actions.DeleteJob():
                 steps.start(job, steps.remove(job))
+            case actions.EndUnseen(name, uid):
+                steps.start(job, steps.end_unseen(job, name, uid))
             case actions.ConfirmLoss():
                 steps.start(job, steps.confirm_loss(job))
             case actions.Nothing():

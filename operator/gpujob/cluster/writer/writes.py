@@ -183,13 +183,17 @@ class Writer:
 
     async def find_child(self, job: JobRecord, name: str) -> Any:
         """The child Job in the API server itself (not the cache); None if it is gone or another's."""
+        held = await self.find_named(job, name)
+        return held if held is not None and is_child(read_child(held), job) else None
+
+    async def find_named(self, job: JobRecord, name: str) -> Any:
+        """A Job of this name in the namespace of a GPUJob, whosever it is; None if it is gone."""
         try:
-            held = await self._client.get(JOBS.path(job.namespace, name))
+            return await self._client.get(JOBS.path(job.namespace, name))
         except NotFound as error:
             if not error.is_of_object:
                 raise
             return None
-        return held if is_child(read_child(held), job) else None
 
     async def find_pods(self, job: JobRecord) -> list[PodState]:
         """The pods of all attempts of a job in the API server itself (not the cache)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpujob.lifecycle.actions import Action, ConfirmLoss, Nothing, Schedule, WriteStatus
+from gpujob.lifecycle.actions import Action, ConfirmLoss, EndUnseen, Nothing, Schedule, WriteStatus
 from gpujob.lifecycle.attempts import gone, last_attempt, next_attempt, pause_left
 from gpujob.lifecycle.children import live_pods, said_of, seconds_of_grace
 from gpujob.lifecycle.failures.causes import lost_with_node
@@ -75,10 +75,26 @@ def _wait_for_pods(evaluation: Evaluation, pods: list[PodState]) -> Action:
     if left > 0 and job.status.get("state") != State.RESTARTING:
         evaluation.requeue(left)
         return Nothing()
+    if (unseen := _unseen_child(evaluation, pods)) is not None:
+        return unseen
     for pod in pods:
         evaluation.requeue(seconds_of_grace(pod, evaluation.now.server) or 0)
     said = said_of(pods, next_attempt(job), evaluation.now.server, evaluation.view.nodes_ready)
     return WriteStatus(job_status.restarting(job, said, evaluation.now.text))
+
+
+def _unseen_child(evaluation: Evaluation, pods: list[PodState]) -> EndUnseen | None:
+    """The end, once in a while, of the Job of pods that nothing has asked to end where no watch shows it."""
+    known = {child.uid for child in (*evaluation.view.children, *evaluation.view.strays)}
+    pod = next((pod for pod in pods if not pod.leaving and pod.child_uid not in known), None)
+    if pod is None:
+        return None
+    now, (uid, asked) = evaluation.now.elapsed, evaluation.sightings.unseen
+    left = evaluation.timings.cascade - (now - asked if uid == pod.child_uid else 0.0)
+    if uid != pod.child_uid or left <= 0:
+        evaluation.see(unseen=(pod.child_uid, now))
+    evaluation.requeue(left if left > 0 else evaluation.timings.cascade)
+    return EndUnseen(pod.child_name, pod.child_uid) if left <= 0 else None
 
 
 def _pods_in_the_way(evaluation: Evaluation) -> list[PodState]:
