@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from gpujob.api.suggestions import hint, meant
+from gpujob.api.suggestions import hint, hint_of_spec, meant
 from gpujob.api.table_examples import table_example
 from gpujob.api.validation.rule import Rule, broken
 from gpujob.values.errors import BadManifest
@@ -93,7 +93,7 @@ def _read(kind: type[Kind], rules: Sequence[Rule], document: Mapping[str, Any]) 
     _check_header(kind, document)
     try:
         # Through JSON text: only there pydantic accepts lists as tuples but not "2" as 2, like the API server.
-        model = kind.model_validate_json(_text(document, kind.__name__), strict=True)
+        model = kind.model_validate_json(_text(document, kind), strict=True)
     except ValidationError as error:
         raise BadManifest(_sentences(error, kind)) from error
     problems = [f"{path}: {message}" for path, message in broken(model, rules)]
@@ -104,9 +104,13 @@ def _read(kind: type[Kind], rules: Sequence[Rule], document: Mapping[str, Any]) 
 
 def _check_header(kind: type[BaseModel], document: Mapping[str, Any]) -> None:
     name = kind.__name__
-    if document.get("kind", name) != name or document.get("apiVersion", API_VERSION) != API_VERSION:
-        found = f"{_shown(document.get('apiVersion'))} {_shown(document.get('kind'))}"
-        raise BadManifest(f"kind: expected {API_VERSION} {name}, found {found}")
+    wrong = [
+        f"{field}: must be {expected}, got {_shown(document[field])}"
+        for field, expected in (("apiVersion", API_VERSION), ("kind", name))
+        if document.get(field, expected) != expected
+    ]
+    if wrong:
+        raise BadManifest("\n".join(wrong))
     metadata = document.get("metadata")
     # Kinds without namespaces ignore one, and an empty one is none.
     if name == "GPUJob" and isinstance(metadata, Mapping) and metadata.get("namespace") not in (None, ""):
@@ -130,7 +134,7 @@ def _check_namespace(given: Any) -> None:
         raise BadManifest(f"metadata.namespace: {NO_NAMESPACE.format(_shown(given))}")
 
 
-def _text(document: Mapping[str, Any], kind: str) -> str:
+def _text(document: Mapping[str, Any], kind: type[BaseModel]) -> str:
     """The document as JSON, without its status; raises BadManifest if JSON cannot represent it or it is too large."""
     wanted = {key: value for key, value in document.items() if key != "status"}
     try:
@@ -143,16 +147,22 @@ def _text(document: Mapping[str, Any], kind: str) -> str:
     except (RecursionError, ValueError, TypeError) as error:
         raise BadManifest(one_line(_no_json(wanted))) from error
     if "spec" not in plain:
-        others = [str(key) for key in plain if key not in ("apiVersion", "kind", "metadata")]
-        near = difflib.get_close_matches("spec", others, n=1, cutoff=0.6)
-        missing = "spec: is empty" if "spec" in wanted else "spec: is required"
-        least = LEAST_SPEC.get(kind, "")
-        raise BadManifest(f"{near[0]}: unknown field; did you mean spec?" if near else missing + least)
+        raise BadManifest(_no_spec(plain, kind, "is empty" if "spec" in wanted else "is required"))
     if size > SPEC_BYTES:
         raise BadManifest(
             f"spec: has {size} bytes, at most {SPEC_BYTES} are taken; put files into a ConfigMap (spec.code)"
         )
     return text
+
+
+def _no_spec(document: Mapping[str, Any], kind: type[BaseModel], missing: str) -> str:
+    """The sentences about a manifest without a spec: each field that stands beside it, else what to write at least."""
+    others = [str(key) for key in document if key not in ("apiVersion", "kind", "metadata")]
+    near = difflib.get_close_matches("spec", others, n=1, cutoff=0.6)
+    if near:
+        return f"{near[0]}: unknown field; did you mean spec?"
+    found = [f"{one_line(key[:60])}: unknown field{below}" for key in others if (below := hint_of_spec(kind, key))]
+    return "\n".join(found[:PROBLEMS]) or f"spec: {missing}{LEAST_SPEC.get(kind.__name__, '')}"
 
 
 def _no_json(document: Mapping[str, Any]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, get_origin
 
 from pydantic import BaseModel
 
@@ -110,8 +110,50 @@ def hint(kind: type[BaseModel], path: tuple[Any, ...]) -> str:
     parent, _, last = (meant or "").rpartition(".")
     if meant and parent != ".".join(map(str, path[:-1])):
         return f"; write {meant}"
+    if elsewhere := hint_of_spec(kind, word) if len(path) == 1 else _exact_place(kind, path):
+        return elsewhere
     near = difflib.get_close_matches(last or word, names, n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near else f"; known here are {', '.join(sorted(names)[:40])}"
+
+
+def hint_of_spec(kind: type[BaseModel], word: str) -> str:
+    """The end of a sentence about a field beside spec that stands in spec; empty for another word."""
+    usual = word.lower().replace("_", "") if kind.__name__ == "GPUJob" else ""
+    if meaning := USUAL_WORDS.get(usual):
+        return f"; write {meaning}"
+    spec = _model_of(kind, "spec")
+    names = [info.alias or name for name, info in spec.model_fields.items()] if spec else []
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.8)
+    return f"; write spec.{near[0]}" if near else ""
+
+
+def _exact_place(kind: type[BaseModel], path: tuple[Any, ...]) -> str:
+    """The end of a sentence about a field of a spec that stands in spec itself or in one other table; empty without that one.
+
+    Fields in entries of lists (name, path, key) mean other things there, so that they end the search.
+    """
+    if any(isinstance(part, int) for part in path):
+        return ""
+    places = list(_places(kind, str(path[-1]), ()))
+    first = next((place for place in places if len(place) == 2), None) or (places[0] if len(places) == 1 else None)
+    return f"; write {'.'.join(first)}" if first and LISTED not in first else ""
+
+
+LISTED: Final = "[]"
+"""Stands in a path for the entries of a list."""
+
+
+def _places(model: type[BaseModel], word: str, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The paths of the fields of a name in the spec of a kind."""
+    for name, info in model.model_fields.items():
+        alias = info.alias or name
+        if not above and alias != "spec":
+            continue
+        if above and alias == word:
+            yield (*above, alias)
+        if inner := _first_model(info.annotation):
+            entries = (LISTED,) if get_origin(info.annotation) is tuple else ()
+            yield from _places(inner, word, (*above, alias, *entries))
 
 
 def _model_of(model: type[BaseModel], alias: str) -> type[BaseModel] | None:

@@ -67,13 +67,53 @@ def test_a_spec_of_more_than_200_kib_is_refused() -> None:
 
 
 def test_a_mount_of_a_volume_that_is_not_there_is_refused() -> None:
-    with pytest.raises(BadManifest, match="a volumeMount names a volume that is not in volumes"):
-        read_gpujob({"spec": {"volumeMounts": [{"name": "a", "mountPath": "/a"}]}})
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("a", "b", "c")]
+    spec = {"volumes": [{"name": "b", "emptyDir": {}}], "volumeMounts": mounts}
+    assert refusal({"spec": spec}).splitlines() == [
+        f"spec.volumeMounts[{at}].name: {name} is not in spec.volumes; add the volume there, or correct the name"
+        for at, name in ((0, "a"), (2, "c"))
+    ]
 
 
-def test_another_kind_is_named() -> None:
-    with pytest.raises(BadManifest, match=r"expected gpujob\.dev/v1alpha1 GPUJob, found batch/v1 Job"):
-        read_gpujob({"apiVersion": "batch/v1", "kind": "Job"})
+def test_each_key_that_breaks_a_rule_is_named() -> None:
+    annotations = {"cdi.k8s.io/x": "a", "example.com/ours": "b", "devices.nri.io/x": "c", "": "d"}
+    assert [
+        line.partition("; ")[0]
+        for line in refusal({"spec": {"podMetadata": {"annotations": annotations}}}).splitlines()
+    ] == [
+        "spec.podMetadata.annotations: cdi.k8s.io/x is a key of the operator or the cluster, as all under gpujob.dev/, "
+        "kubernetes.io/ and k8s.io/",
+        "spec.podMetadata.annotations: devices.nri.io/x is an annotation by which a node's container runtime assigns devices "
+        "(nri.io/, io.kubernetes.cri-o)",
+        'spec.podMetadata.annotations: "" is not an annotation key',
+    ]
+
+
+def test_another_kind_and_another_version_are_named_by_their_fields() -> None:
+    assert refusal({"apiVersion": "batch/v1", "kind": "Job"}) == (
+        "apiVersion: must be gpujob.dev/v1alpha1, got batch/v1\nkind: must be GPUJob, got Job"
+    )
+    assert refusal({"apiVersion": "gpujob.dev/v1", "kind": "GPUJob", "spec": {}}) == (
+        "apiVersion: must be gpujob.dev/v1alpha1, got gpujob.dev/v1"
+    )
+
+
+MISPLACED = {
+    "beside an empty spec": ({"command": ["a"], "spec": {}}, "command: unknown field; write spec.command"),
+    "without a spec": ({"command": ["a"]}, "command: unknown field; write spec.command"),
+    "two of them": ({"nodes": 2, "gpus": 1}, "nodes: unknown field; write spec.nodes\ngpus: unknown field; write spec.gpusPerNode"),
+    "in a table of spec": ({"spec": {"resources": {"nodes": 2}}}, "spec.resources.nodes: unknown field; write spec.nodes"),
+    "above its table": ({"spec": {"fsGroup": 1}}, "spec.fsGroup: unknown field; write spec.securityContext.fsGroup"),
+    "a word of lists": ({"spec": {"subPath": "a"}}, "spec.subPath: unknown field; known here are"),
+    "a word of many tables": ({"spec": {"name": "a"}}, "spec.name: unknown field; known here are"),
+    "no field at all": ({"colour": 1}, "spec: is required; write at least {}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISPLACED)
+def test_a_field_in_a_wrong_place_points_at_its_own(case: str) -> None:
+    document, says = MISPLACED[case]
+    assert refusal(document).startswith(says)
 
 
 def refusal(document: Any) -> str:

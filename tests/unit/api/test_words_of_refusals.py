@@ -37,7 +37,7 @@ MEANT: list[tuple[dict[str, Any], str]] = [
     ),
     ({"resources": {"shm": "1Gi"}}, "spec.resources.shm: unknown field; did you mean sharedMemory?"),
     ({"gpuMemry": "80G"}, "spec.gpuMemry: unknown field; did you mean gpuMemory?"),
-    ({"labels": {}}, "spec.labels: unknown field; did you mean podMetadata?"),
+    ({"labels": {}}, "spec.labels: unknown field; write spec.podMetadata.labels"),
     ({"placement": {"vendor": "AMD"}}, "spec.placement.vendor: unknown field; did you mean vendors?"),
     ({"vendor": "AMD"}, "spec.vendor: unknown field; write spec.placement.vendors"),
     ({"timeout": 60}, "spec.timeout: unknown field; did you mean activeDeadlineSeconds?"),

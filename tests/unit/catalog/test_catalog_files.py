@@ -92,7 +92,7 @@ def test_a_cuda_build_on_a_rocm_image_is_refused_alone() -> None:
         (f"{{{GOOD}, minDriver: latest}}", "minDriver is 'latest': "),
         ("{image: a}", "backend is missing"),
         (f"{{{GOOD}, runsAsNonRoot: maybe}}", "runsAsNonRoot is 'maybe': Input should be 'True', 'False' or 'Unknown'"),
-        (f"{{{GOOD}, size: 25}}", "size is '25': 25 is not a memory size of at least 1M; write a number with a unit"),
+        (f"{{{GOOD}, size: 25}}", "size is '25': 25 is not a size of at least 1M; write a number with a unit"),
     ],
 )
 def test_rows_that_contradict_themselves(row: str, sentence: str) -> None:

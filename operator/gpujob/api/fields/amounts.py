@@ -28,6 +28,10 @@ NO_MEMORY: Final = f"is not a memory size of at least 1M; {MEMORY_REMEDY}"
 TOO_MUCH_MEMORY: Final = (
     f"is more memory than any machine has; write at most 1Pi: {MEMORY_REMEDY.removeprefix('write ')}"
 )
+NO_STORAGE: Final = f"is not a size of at least 1M; {MEMORY_REMEDY}"
+TOO_MUCH_STORAGE: Final = (
+    f"is larger than any disk or volume that is taken; write at most 1Pi: {MEMORY_REMEDY.removeprefix('write ')}"
+)
 NO_CPU: Final = f"is not a CPU quantity; {CPU_REMEDY}"
 TOO_MANY_CORES: Final = (
     f"is more CPU than any machine has; write at most {quantity.MOST_CORES} cores: 8, or 500m for half a core"
@@ -51,19 +55,26 @@ _DECIMAL: Final = re.compile(r"[0-9]{1,8}([.][0-9]{1,6})?")
 
 
 def _memory(value: Any) -> str:
-    """A memory quantity as text; rejects what is no quantity, less than 1M (a forgotten unit), or more than any machine has.
+    """A memory quantity as text; rejects what is no quantity, less than 1M (a forgotten unit), or more than any machine has."""
+    return _size(value, NO_MEMORY, TOO_MUCH_MEMORY)
 
-    80GB and 80GiB are read as 80G and 80Gi.
-    """
+
+def _storage(value: Any) -> str:
+    """The same of a disk or a volume."""
+    return _size(value, NO_STORAGE, TOO_MUCH_STORAGE)
+
+
+def _size(value: Any, none: str, too_much: str) -> str:
+    """A size as text; rejected with one of the two sentences. 80GB and 80GiB are read as 80G and 80Gi."""
     meant = value[:-1] if isinstance(value, str) and _WITH_B.fullmatch(value) else value
     try:
         amount = quantity.parse_bytes(meant) if _is_written_out(value) else 0
     except BadQuantity:
         amount = 0
     if amount < quantity.LEAST_MEMORY:
-        raise ValueError(f"{_shown(value)} {NO_MEMORY}")
+        raise ValueError(f"{_shown(value)} {none}")
     if amount > quantity.MOST_MEMORY:
-        raise ValueError(f"{_shown(value)} {TOO_MUCH_MEMORY}")
+        raise ValueError(f"{_shown(value)} {too_much}")
     return str(meant)
 
 
@@ -151,16 +162,22 @@ def _int_or_string(description: str, *rules: tuple[str, str]) -> WithJsonSchema:
     )
 
 
-Memory = Annotated[
-    str,
-    BeforeValidator(_memory),
-    _int_or_string(
-        "A memory size with a unit.",
-        (f"{_OF_MEMORY} && !quantity({_MEMORY}).isLessThan(quantity('1M'))", NO_MEMORY),
-        (f"!{_OF_MEMORY} || !quantity({_MEMORY}).isGreaterThan(quantity('1Pi'))", TOO_MUCH_MEMORY),
-    ),
-]
+def _bounded(description: str, none: str, too_much: str) -> WithJsonSchema:
+    """The schema of a size from 1M to 1Pi, with its two sentences."""
+    return _int_or_string(
+        description,
+        (f"{_OF_MEMORY} && !quantity({_MEMORY}).isLessThan(quantity('1M'))", none),
+        (f"!{_OF_MEMORY} || !quantity({_MEMORY}).isGreaterThan(quantity('1Pi'))", too_much),
+    )
+
+
+Memory = Annotated[str, BeforeValidator(_memory), _bounded("A memory size with a unit.", NO_MEMORY, TOO_MUCH_MEMORY)]
 """A memory size as its author wrote it; from 1M to 1Pi."""
+
+Storage = Annotated[
+    str, BeforeValidator(_storage), _bounded("A size of storage with a unit.", NO_STORAGE, TOO_MUCH_STORAGE)
+]
+"""A size of a disk, volume or image as its author wrote it; from 1M to 1Pi."""
 
 Millicores = Annotated[
     str,

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from gpujob.api.fields.amounts import Budget, Memory, Millicores, Money, Within
+from gpujob.api.fields.amounts import Budget, Memory, Millicores, Money, Storage, Within
 from gpujob.api.fields.base import (
     DnsLabel,
     DnsName,
@@ -116,7 +116,7 @@ class Resources(Shape):
     """CPU cores, for example 16 or 500m."""
     memory: Memory | None = None
     """Main memory, shared memory included, for example 200Gi."""
-    ephemeral_storage: Memory | None = None
+    ephemeral_storage: Storage | None = None
     """Local disk, for example 100Gi."""
     shared_memory: Memory | None = None
     """The size of /dev/shm, for example 16Gi; counts in memory. Unset: a quarter of memory, at least 1Gi, at most 64Gi."""

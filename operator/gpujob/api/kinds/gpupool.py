@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpujob.api.fields import patterns
-from gpujob.api.fields.amounts import Dollars, Memory, Millicores, Money, Within
+from gpujob.api.fields.amounts import Dollars, Memory, Millicores, Money, Storage, Within
 from gpujob.api.fields.base import Gid, ObjectMeta, ObjectName, Shape, Word, a_list, a_set, list_map
 from gpujob.api.kinds.conditions import Condition
 from gpujob.api.kinds.pods import EnvironmentVariable
@@ -141,7 +141,7 @@ class ProvisionSpec(Shape):
     """CPU cores of a new node, for example 96."""
     memory: Memory | None = None
     """Main memory of a new node, for example 1800Gi."""
-    ephemeral_storage: Memory | None = None
+    ephemeral_storage: Storage | None = None
     """Disk of a new node for images and pods, for example 900Gi."""
     taints: Annotated[tuple[NewTaint, ...], a_list(items=16)] = ()
     """Taints of new nodes; those of the nodes that are there when absent, none when empty."""

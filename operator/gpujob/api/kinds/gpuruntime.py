@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from gpujob.api.fields import patterns
-from gpujob.api.fields.amounts import Memory
+from gpujob.api.fields.amounts import Storage
 from gpujob.api.fields.base import DnsName, ObjectMeta, Reference, Shape, Word, a_set
 from gpujob.values.vocabulary import API_VERSION
 
@@ -68,7 +68,7 @@ class GPURuntimeSpec(Shape):
     """Features of the image, words of the catalog such as FlashAttention."""
     runs_as_non_root: Literal["True", "False", "Unknown"] | None = None
     """Whether it works as a user other than root; False rejects jobs that do not request root. Unknown when absent."""
-    size: Memory | None = None
+    size: Storage | None = None
     """The unpacked size, for example 18G, for the disk check."""
     preference: Annotated[int, Field(ge=-1000, le=1000)] | None = None
     """The higher wins among the runtimes that a pool can run; then the newest framework, then the newest backend. 0 when absent."""

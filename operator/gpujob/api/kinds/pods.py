@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpujob.api.fields import patterns
-from gpujob.api.fields.amounts import Memory
+from gpujob.api.fields.amounts import Storage
 from gpujob.api.fields.base import DataKey, DnsLabel, Gid, ObjectName, Path, Reference, Shape, Text, a_list, a_set
 
 
@@ -143,14 +143,14 @@ class EmptyDirVolume(Shape):
 
     medium: Literal["", "Memory"] | None = None
     """Memory for a folder in RAM; the node's disk when absent."""
-    size_limit: Memory | None = None
+    size_limit: Storage | None = None
     """The most that it may hold, for example 50Gi."""
 
 
 class ClaimResources(Shape):
     """The size of a volume that is made for the pod."""
 
-    requests: dict[str, Memory] = Field(default_factory=dict, max_length=4)
+    requests: dict[str, Storage] = Field(default_factory=dict, max_length=4)
     """`storage` and its size."""
 
 

@@ -26,7 +26,7 @@ from gpujob.api.kinds.gpujob import (
 )
 from gpujob.api.kinds.model import Model, ModelOverrides
 from gpujob.api.validation import pods
-from gpujob.api.validation.rule import CONTROL, Rule, one_of, relative_path
+from gpujob.api.validation.rule import CONTROL, Rule, of_each, one_of, relative_path
 from gpujob.values.quantity import parse_bytes
 
 
@@ -61,9 +61,10 @@ def _admits(field: str) -> Rule:
 
 
 def _disjoint(model: type[BaseModel]) -> Rule:
-    return Rule(model, "deny", "the same name is allowed and denied; remove it from one list",
-                "!has(self.allow) || !has(self.deny) || self.deny.all(d, !(d in self.allow))",
-                lambda value: not set(value.allow) & set(value.deny))  # fmt: skip
+    return of_each(model, "deny", "is allowed and denied; remove it from one list",
+                   "!has(self.allow) || !has(self.deny) || self.deny.all(d, !(d in self.allow))",
+                   lambda value: ((f"[{at}]", name) for at, name in enumerate(value.deny) if name in value.allow),
+                   named="self.deny.filter(d, d in self.allow)[0]")  # fmt: skip
 
 
 def _shared_fits(value: Resources) -> bool:
@@ -74,9 +75,9 @@ def _shared_fits(value: Resources) -> bool:
     )
 
 
-def _known_mounts(value: GPUJobSpec) -> bool:
+def _unknown_mounts(value: GPUJobSpec) -> Iterator[tuple[str, str]]:
     names = {volume.name for volume in value.volumes}
-    return all(mount.name in names for mount in value.volume_mounts)
+    return ((f"[{at}].name", mount.name) for at, mount in enumerate(value.volume_mounts) if mount.name not in names)
 
 
 def _keeps_checkpoints(value: GPUJobSpec) -> bool:
@@ -87,9 +88,10 @@ def _keeps_checkpoints(value: GPUJobSpec) -> bool:
     return any(source is not None and not source.read_only for source in sources)
 
 
-def _paths_differ(value: GPUJobSpec) -> bool:
+def _mounted_twice(value: GPUJobSpec) -> Iterator[tuple[str, str]]:
     paths = {mount.mount_path for mount in value.volume_mounts}
-    return not any(f"{path}/" in paths for path in paths)
+    mounts = enumerate(mount.mount_path for mount in value.volume_mounts)
+    return ((f"[{at}].mountPath", path) for at, path in mounts if f"{path}/" in paths)
 
 
 def _path_is_free(value: GPUJobSpec) -> bool:
@@ -135,12 +137,14 @@ _OWN: Final[tuple[Rule, ...]] = (
     Rule(GPUJobSpec, "workingDir", "workingDir must be an absolute path",
          "!has(self.workingDir) || self.workingDir.startsWith('/')",
          lambda value: value.working_dir is None or value.working_dir.startswith("/")),
-    Rule(GPUJobSpec, "volumeMounts", "a volumeMount names a volume that is not in volumes; add it or correct the name",
-         "!has(self.volumeMounts) || "
-         "self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))", _known_mounts),
-    Rule(GPUJobSpec, "volumeMounts", "two volumeMounts have one path, with and without / at its end; remove one of them",
-         "!has(self.volumeMounts) || "
-         "self.volumeMounts.all(m, !self.volumeMounts.exists(n, n.mountPath == m.mountPath + '/'))", _paths_differ),
+    of_each(GPUJobSpec, "volumeMounts", "is not in spec.volumes; add the volume there, or correct the name",
+            "!has(self.volumeMounts) || "
+            "self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))",
+            _unknown_mounts, unnamed="a volume of volumeMounts"),
+    of_each(GPUJobSpec, "volumeMounts", "is mounted twice, with and without / at its end; remove one of the two volumeMounts",
+            "!has(self.volumeMounts) || "
+            "self.volumeMounts.all(m, !self.volumeMounts.exists(n, n.mountPath == m.mountPath + '/'))",
+            _mounted_twice, unnamed="a path of volumeMounts"),
     Rule(Checkpoint, "path", "checkpoint.path is a folder of checkpoint.volume; name the volume, or remove path",
          "!has(self.path) || has(self.volume)", lambda value: value.path is None or value.volume is not None),
     Rule(Checkpoint, "path", f"checkpoint.path {pods.FREE_PATH}",

@@ -20,7 +20,7 @@ from gpujob.api.kinds.pods import (
     Volume,
     VolumeMount,
 )
-from gpujob.api.validation.rule import CONTROL, CONTROL_IN_CEL, Rule, keys, one_of, own_keys, relative_path
+from gpujob.api.validation.rule import CONTROL, CONTROL_IN_CEL, Rule, keys, of_each_key, one_of, own_keys, relative_path
 from gpujob.values.vocabulary import REPORT_OPTIMIZER
 
 OPERATORS_VARIABLES: Final = ("GPUJOB_", "PET_")
@@ -132,10 +132,9 @@ RULES: Final[tuple[Rule, ...]] = (
          "has(self.accessModes) && size(self.accessModes) > 0", lambda value: bool(value.access_modes)),
     own_keys(PodMetadata, "labels"),
     own_keys(PodMetadata, "annotations"),
-    Rule(PodMetadata, "annotations", "annotations under nri.io/ and io.kubernetes.cri-o make a node's container runtime assign "
-         "devices; the device plugin gives the job its GPUs; remove them",
-         f"!has(self.annotations) || self.annotations.all(k, !k.matches('{_OF_RUNTIME.pattern}'))",
-         lambda value: not any(_OF_RUNTIME.search(key) for key in value.annotations)),
+    of_each_key(PodMetadata, "annotations", "is an annotation by which a node's container runtime assigns devices (nri.io/, "
+                "io.kubernetes.cri-o); the device plugin gives the job its GPUs; remove it",
+                f"k.matches('{_OF_RUNTIME.pattern}')", lambda key: _OF_RUNTIME.search(key) is not None),
     keys(PodMetadata, "labels", patterns.LABEL_KEY),
     keys(PodMetadata, "annotations", patterns.ANNOTATION_KEY),
     Rule(VolumeMount, "mountPath", f"mountPath {FREE_PATH}", free_path("self.mountPath"),

@@ -15,7 +15,7 @@ from gpujob.api.kinds.gpupool import (
     Toleration,
 )
 from gpujob.api.validation import pods
-from gpujob.api.validation.rule import Rule, keys, one_of, own_keys
+from gpujob.api.validation.rule import Rule, keys, of_each_key, one_of, own_keys
 from gpujob.values.vocabulary import Label
 
 _OF_ADMINS: Final = (
@@ -39,10 +39,10 @@ _OWN: Final[tuple[Rule, ...]] = (
     keys(FabricSpec, "annotations", patterns.ANNOTATION_KEY),
     keys(FabricSpec, "resources", patterns.RESOURCE_NAME),
     keys(NamespaceSelector, "matchLabels", patterns.LABEL_KEY),
-    Rule(FabricSpec, "resources", "fabric.resources are devices of the network; GPUs come with the pool",
-         "!has(self.resources) || self.resources.all(k, !k.startsWith('nvidia.com/gpu') && !k.startsWith('nvidia.com/mig-') "
-         "&& !k.startsWith('amd.com/gpu'))",
-         lambda value: not any(key.startswith(("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu")) for key in value.resources)),
+    of_each_key(FabricSpec, "resources", "is a resource of GPUs, which come with the pool; fabric.resources are devices of the "
+                "network; remove it",
+                "k.startsWith('nvidia.com/gpu') || k.startsWith('nvidia.com/mig-') || k.startsWith('amd.com/gpu')",
+                lambda key: key.startswith(("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu"))),
     keys(NodeSelector, "matchLabels", patterns.LABEL_KEY),
     Rule(GPUPoolSpec, "deviceMode", "deviceMode HostDevices needs spec.accelerator: no device plugin reports the devices",
          "!has(self.deviceMode) || self.deviceMode != 'HostDevices' || has(self.accelerator)",

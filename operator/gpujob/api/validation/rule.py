@@ -7,7 +7,7 @@ alone. The rules of each kind are in `jobs`, `pools` and `runtimes`, those that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,22 +17,71 @@ from pydantic.fields import FieldInfo
 from gpujob.api.fields import patterns
 
 Holds = Callable[[Any], bool]
+Offenders = Callable[[Any], Iterable[tuple[str, str]]]
+"""The entries of a model's field that break a rule: the place after the field ([0].name, or empty), and the entry's own text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule on one model: where it points, its sentence, the CEL expression and the same as a predicate."""
+    """A rule on one model: where it points, its sentence, the CEL expression and the same as a predicate.
+
+    A rule over the entries of a field names the offender: its sentence follows the text of `offenders` in Python, that of the
+    CEL expression `named` in the API server, or `unnamed` where such an expression would cost the API server too much.
+    """
 
     model: type[BaseModel]
     field: str
     message: str
     expression: str
     holds: Holds
+    offenders: Offenders | None = None
+    named: str = ""
+    unnamed: str = ""
 
     def cel(self) -> dict[str, str]:
         """The entry of x-kubernetes-validations."""
         entry = {"rule": self.expression, "message": self.message}
+        if self.named:
+            entry = patterns.refusal(self.expression, self.named, self.message)
+        elif self.unnamed:
+            entry["message"] = f"{self.unnamed} {self.message}"
         return entry | {"fieldPath": f".{self.field}"} if self.field else entry
+
+    def problems(self, value: Any) -> Iterator[tuple[str, str]]:
+        """Path below the model and sentence of each breach."""
+        if self.offenders is not None:
+            for place, text in self.offenders(value):
+                yield f"{self.field}{place}", f"{text[:MOST_SHOWN] or EMPTY} {self.message}"
+        elif not self.holds(value):
+            yield self.field, self.message
+
+
+MOST_SHOWN: Final = 63
+"""The most characters of a rejected text in a sentence."""
+EMPTY: Final = '""'
+
+
+def of_each(
+    model: type[BaseModel],
+    field: str,
+    message: str,
+    expression: str,
+    offenders: Offenders,
+    *,
+    named: str = "",
+    unnamed: str = "",
+) -> Rule:
+    """A rule over the entries of a field that names each offender."""
+    return Rule(model, field, message, expression, lambda value: not any(offenders(value)), offenders, named, unnamed)
+
+
+def of_each_key(model: type[BaseModel], field: str, message: str, broken: str, breaks: Callable[[str], bool]) -> Rule:
+    """A rule over the keys of a table; `broken` is the CEL expression that the key `k` breaks it."""
+    attribute = _attribute(model, field)
+    return of_each(model, field, message,
+                   f"!has(self.{field}) || !self.{field}.exists(k, {broken})",
+                   lambda value: (("", key) for key in getattr(value, attribute) if breaks(key)),
+                   named=f"self.{field}.filter(k, {broken})[0]")  # fmt: skip
 
 
 def one_of(model: type[BaseModel], what: str, optional: tuple[str, ...] = ()) -> Rule:
@@ -57,17 +106,16 @@ _FOREIGN_CEL: Final = "'" + _FOREIGN.pattern + "'"
 
 def own_keys(model: type[BaseModel], field: str) -> Rule:
     """No key of a table is the operator's or the cluster's."""
-    return Rule(model, field, f"{field} under gpujob.dev/ and kubernetes.io/ are the operator's and the cluster's; use other keys",
-                f"!has(self.{field}) || self.{field}.all(k, !k.matches({_FOREIGN_CEL}))",
-                lambda value: not any(_FOREIGN.search(key) for key in getattr(value, field)))  # fmt: skip
+    return of_each_key(model, field, "is a key of the operator or the cluster, as all under gpujob.dev/, kubernetes.io/ and k8s.io/; "
+                       "use another key", f"k.matches({_FOREIGN_CEL})",
+                       lambda key: _FOREIGN.search(key) is not None)  # fmt: skip
 
 
 def keys(model: type[BaseModel], field: str, form: patterns.Form) -> Rule:
     """Every key of a table has a form, and no more before its slash than Kubernetes takes."""
-    attribute, most = _attribute(model, field), patterns.PREFIX_LENGTH
-    return Rule(model, field, f"a key {form.sentence}",
-                f"!has(self.{field}) || self.{field}.all(k, {form.cel('k')} && k.indexOf('/') <= {most})",
-                lambda value: all(form.fits(key) and key.find("/") <= most for key in getattr(value, attribute)))  # fmt: skip
+    most = patterns.PREFIX_LENGTH
+    return of_each_key(model, field, form.sentence, f"!({form.cel('k')} && k.indexOf('/') <= {most})",
+                       lambda key: not form.fits(key) or key.find("/") > most)  # fmt: skip
 
 
 def relative_path(model: type[BaseModel], field: str) -> Rule:
@@ -84,8 +132,9 @@ def relative_path(model: type[BaseModel], field: str) -> Rule:
 def broken(model: BaseModel, rules: Sequence[Rule], path: str = "") -> Iterator[tuple[str, str]]:
     """Path and sentence of every rule that a model or a part of it breaks, and of every duplicate entry."""
     for rule in rules:
-        if isinstance(model, rule.model) and not rule.holds(model):
-            yield ".".join(filter(None, (path, rule.field))), rule.message
+        if isinstance(model, rule.model):
+            for place, sentence in rule.problems(model):
+                yield ".".join(filter(None, (path, place))), sentence
     for name, info in type(model).model_fields.items():
         value = getattr(model, name)
         if not isinstance(value, tuple | BaseModel):
