@@ -64,8 +64,9 @@ class Reason(StrEnum):
     IMAGE_VOLUME_UNSUPPORTED = ("ImageVolumeUnsupported", "the kubelet or container runtime of the nodes cannot mount code.image",
         "upgrade them, or bring the code by a ConfigMap or a PersistentVolumeClaim")
     ACCESS_MODE = ("AccessMode",
-        "a volume that one node, or one pod, at a time can mount: the job has several nodes, or another pod mounts it",
-        "a ReadWriteMany volume, or one node; the end of the other pod is waited for")
+        "only one node, or one pod, at a time can mount a volume of the job. The job has several nodes: Impossible. Or another pod "
+        "mounts the volume: Queued",
+        "a ReadWriteMany volume, or one node; where another pod mounts it, none: the job starts when that pod ends")
     PRICE_CAP = ("PriceCap", "the whole job costs more an hour than placement.maxPricePerHour", "raise the limit, or ask for less")
     PRICE_UNKNOWN = ("PriceUnknown", "a price limit or a budget is set and the pool has no price", "give the pool a price in a GPUPool")
 
@@ -305,12 +306,13 @@ class Reason(StrEnum):
         "the owner of the finalizer removes it")
     EARLIER_ATTEMPT_ENDING = ("EarlierAttemptEnding",
         "a pod of an earlier attempt still runs, and two attempts must not write one checkpoint",
-        "none; where its node is dead, delete the node or the pod; where it hangs on a node that is Ready, restart the node")
+        "none while the pod shuts down; delete the pod (`kubectl delete pod`) that the sentence says was not asked to end; delete the "
+        "node if it is dead; restart the node if it is Ready and the pod hangs")
     REPORTER_READ = ("ReporterRead", "the operator reads what the job's program reports", "none")
     NO_REPORTER = ("NoReporter", "nothing listens on the reporter's port", "none, or gpujob_report.step() in a program without torch")
-    TELEMETRY_BLOCKED = ("TelemetryBlocked", "the pod cannot be reached from the operator",
-        "the NetworkPolicy that the sentence spells out")
-    REPORT_UNREADABLE = ("ReportUnreadable", "what answers on the reporter's port is no reporter", "another spec.telemetry.port")
+    TELEMETRY_BLOCKED = ("TelemetryBlocked", "a network policy, a firewall or a mesh's proxy keeps the operator from the pod's port",
+        "the NetworkPolicy, firewall rule or annotation that the sentence spells out")
+    REPORT_UNREADABLE = ("ReportUnreadable", "another program answers on the reporter's port", "another spec.telemetry.port")
     REPORT_OF_ANOTHER = ("ReportOfAnother", "the report is of another job or attempt, and nothing of it is counted",
         "none where pods are on the network of their nodes; else GPUJOB_JOB_UID and GPUJOB_ATTEMPT as they were set")
     NOT_READ = ("NotRead", "nothing was read of the current attempt so far", "none")

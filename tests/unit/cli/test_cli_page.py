@@ -86,7 +86,7 @@ def test_every_verdict_has_a_page(plan: Command, tmp_path: Path, verdict: dict[s
 
 def test_a_page_says_what_the_terminal_says(plan: Command, tmp_path: Path) -> None:
     page = tmp_path / "p.html"
-    answer = plan(manifest("llama", model={"name": "llama-3.1-8b", "method": "LoRA"}), "--html", page)
+    answer = plan(manifest("llama", model={"name": "llama-3.1-8b", "method": "LoRA"}), "-o", "wide", "--html", page)
     text, _ = written(page)
     assert "<th>Image</th>" in text
     assert "<th>MEMORY OF EACH GPU</th>" in text

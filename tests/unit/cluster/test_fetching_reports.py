@@ -13,9 +13,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gpujob.cluster.metrics.exposition import MOST_BYTES
+from gpujob.cluster.metrics.exposition import MOST_BYTES, UnreadableReport
 from gpujob.cluster.telemetry import fetching
-from gpujob.cluster.telemetry.fetching import Refused, Silent, Unreached, fetch, pod_address
+from gpujob.cluster.telemetry.fetching import Proxied, Refused, Silent, Unreached, fetch, pod_address
 from gpujob_runner.report.serving.server import metrics_server
 from tests.unit.cluster.test_it_starts_as_installed import needs_ipv6
 
@@ -70,9 +70,31 @@ async def test_a_report_is_read(session: aiohttp.ClientSession) -> None:
 
 async def test_a_redirect_is_not_followed(session: aiohttp.ClientSession) -> None:
     asked.clear()
-    with pytest.raises(Unreached, match="HTTP status 302"):
+    with pytest.raises(UnreadableReport, match="HTTP status 302"):
         await served(elsewhere, session)
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("status", "fault"),
+    [
+        (404, UnreadableReport),
+        (500, UnreadableReport),
+        (401, UnreadableReport),
+        (403, Proxied),
+        (502, Proxied),
+        (503, Proxied),
+        (504, Proxied),
+    ],
+)
+async def test_a_status_is_of_another_program_or_of_a_proxy(
+    session: aiohttp.ClientSession, status: int, fault: type[Exception]
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=status)
+
+    with pytest.raises(fault, match=f"HTTP status {status}"):
+        await served(answer, session)
 
 
 async def test_no_more_is_read_than_the_bound(session: aiohttp.ClientSession) -> None:

@@ -170,7 +170,10 @@ def test_both_kinds_of_claims_count_together() -> None:
      "PersistentVolumeClaim c (StorageClass std: topology.kubernetes.io/zone In z-b) can be mounted on none of its 1 nodes"),
     ([claim("nope"), kind_of(), A],
      "PersistentVolumeClaim c is not bound, and StorageClass nope does not exist, so no pod with it starts; create it again "
-     "or remove it from the job"),
+     "with a StorageClass that exists (`kubectl get storageclass` lists them) or remove it from the job"),
+    ([claim(""), kind_of(), A],
+     "PersistentVolumeClaim c is not bound and names no StorageClass (`kubectl get storageclass` lists them), so no pod with it "
+     "starts; create it again with a storageClassName or remove it from the job"),
     ([claim("local"), LOCAL, A],
      "PersistentVolumeClaim c is not bound, and StorageClass local makes no volumes and has no PersistentVolume left that "
      "fits, so no pod with it starts; create such a PersistentVolume or remove it from the job"),

@@ -143,7 +143,7 @@ def decided(*objects: Object, **spec: Any) -> Decision:
             [H, A],
             {"placement": {"pools": {"allow": ["there"]}}},
             Reason.POOL_UNKNOWN,
-            "placement.pools: there is no pool there; known pools are h100-sxm-ondemand and mi300x-ondemand",
+            "placement.pools: there is no pool there; known pools are h100-sxm and mi300x",
         ),
         (
             [H],
@@ -410,7 +410,7 @@ def test_the_images_of_a_pool_are_counted_or_grouped_by_why_they_are_not_its_bes
 def test_a_few_unknown_pools_are_named_and_the_known_ones_are_said_once() -> None:
     allowed = [f"lab-{number}" for number in range(40)]
     assert [finding.message for finding in decided(H, placement={"pools": {"allow": allowed}}).problems] == [
-        "placement.pools: there is no pool lab-0; known pools are h100-sxm-ondemand",
+        "placement.pools: there is no pool lab-0; known pools are h100-sxm",
         "placement.pools: there is no pool lab-1",
         "placement.pools: there is no pool lab-2",
         "placement.pools: 37 more names are unknown",

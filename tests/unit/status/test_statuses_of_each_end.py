@@ -232,6 +232,12 @@ def test_the_conditions_of_the_end_of_a_child() -> None:
             "admit TCP ports 62000 to 64999",
         ),
         (
+            telemetry.blocked_by_a_proxy("p", 7, "ops", "HTTP status 503"),
+            False,
+            "TelemetryBlocked",
+            "(HTTP status 503); let the mesh pass requests from namespace ops to TCP port 7, or exclude the port by an annotation",
+        ),
+        (
             telemetry.unreadable("p", 7, "no JSON"),
             False,
             "ReportUnreadable",

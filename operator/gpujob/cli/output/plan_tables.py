@@ -15,7 +15,7 @@ from gpujob.cli.output.offers import OUTCOME_STYLES, print_memory, print_offers
 from gpujob.cli.output.reasons import of_decision, print_read_more
 from gpujob.cli.planning.planner import sentence_of, ways_out, why_not_sentences
 from gpujob.cli.printing import plain
-from gpujob.fleet.pools.naming import short_names
+from gpujob.fleet.pools.naming import in_short, short_names
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.report.behind import behind
 from gpujob.placement.report.notes import notes
@@ -102,16 +102,17 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False
         console.print()
         print_text(console, Text.assemble(("Recipe: ", "bold"), decision_json.recipe(decision)))
         print_memory(console, decision.demand.gangs)
-    endings = [*ways_out(plan, {} if wide else names), *_endings(decision, general, names, wide=wide)]
+    said = {} if wide else names
+    endings = [*ways_out(plan, said), *_endings(decision, general, names, wide=wide)]
     if endings:
         console.print()
     for label, sentence in endings:
-        print_text(console, Text.assemble((f"{label} ", "bold"), plain(sentence)))
+        print_text(console, Text.assemble((f"{label} ", "bold"), plain(in_short(sentence, said))))
     if plan.others:
         console.print()
     for name, sentence in why_not_sentences(plan, whole=asked):
-        label = f"Why not {plain(name if wide else names[name])}: "
-        print_text(console, Text.assemble((label, "bold"), plain(sentence)))
+        label = f"Why not {plain(said.get(name, name))}: "
+        print_text(console, Text.assemble((label, "bold"), plain(in_short(sentence, said))))
 
 
 def _endings(

@@ -1,7 +1,7 @@
 """A cluster as a file: only what the planner reads, so that it plans alike and can be shown to strangers.
 
 Left out: environment values, images, commands of jobs, annotations and labels of others, managedFields, addresses, pods that
-hold nothing. Kept are names (a plan names pools and nodes), device labels, and the labels that GPUPools select by.
+hold nothing. Kept are names (a plan names pools, nodes and claims; see NAMES), device labels, and the labels that GPUPools select by.
 """
 
 from __future__ import annotations
@@ -46,9 +46,13 @@ from gpujob.values.vocabulary import GROUP, Label
 Redaction = Callable[[Table, set[str]], dict[str, Any] | None]
 """What is kept of an object, given the labels and uids that others select by; None: nothing."""
 
-HEADER: Final = """\
+NAMES: Final = "namespaces, nodes, pools, jobs, pods, claims and volumes"
+"""Objects that keep their names: a plan says them, and one object refers to another by them."""
+
+HEADER: Final = f"""\
 # A cluster captured by `kubectl gpujob capture`: what the planner reads, nothing else. Replay it without a cluster:
 #   kubectl gpujob plan -f JOB --cluster THIS-FILE
+# Names of {NAMES} are in it.
 """
 
 LABEL_DOMAINS: Final = ("amd.com", GROUP, "karpenter.sh", "kubernetes.io", "nvidia.com")
@@ -112,6 +116,7 @@ def write(documents: list[dict[str, Any]], path: str) -> None:
         raise BadInput(f"-o {path}: {why}; name a file that can be written") from error
     nodes, pods = (sum(document["kind"] == kind for document in documents) for kind in ("Node", "Pod"))
     say(f"wrote {path}: {nodes} nodes, {pods} pods and what GPUPools, GPURuntimes and RuntimeClasses there are")
+    say(f"names of {NAMES} are in it; commands, images, values of variables and addresses are not")
 
 
 def _site(raw: Table, selected: set[str]) -> dict[str, Any] | None:

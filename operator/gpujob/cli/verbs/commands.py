@@ -181,7 +181,7 @@ def pin(request: Request) -> int:
 
 
 def capture(request: Request) -> int:
-    """Write the cluster to a file that plans as the cluster does, redacted: only what the planner reads."""
+    """Write the cluster to a file that plans as the cluster does: only what the planner reads. Names stay, values do not."""
     from gpujob.cli.input import sources
     from gpujob.cli.verbs.capture import redacted, write
 

@@ -9,7 +9,7 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
-from gpujob.cluster.metrics.exposition import MOST_BYTES
+from gpujob.cluster.metrics.exposition import MOST_BYTES, UnreadableReport
 
 TIMEOUT: Final = 3.0
 """The most seconds of one reading."""
@@ -25,6 +25,14 @@ OF_CLOUDS: Final = frozenset(map(ipaddress.ip_address, ("168.63.129.16", "100.10
 
 class Unreached(Exception):
     """No reply; the message gives the network error in a few words."""
+
+
+OF_PROXIES: Final = frozenset({403, 407, 502, 503, 504})
+"""Statuses by which a proxy answers in the place of a pod; a reporter gives none of them."""
+
+
+class Proxied(Unreached):
+    """A proxy answered in the pod's place."""
 
 
 class Silent(Unreached):
@@ -65,12 +73,15 @@ def pod_address(text: str) -> Address:
 
 
 async def fetch(session: aiohttp.ClientSession, host: Address, port: int, path: str = "/metrics") -> bytes:
-    """The body that a reporter serves at a path, of at most MOST_BYTES and one byte; raises Refused, Silent or Unreached."""
+    """The body that a reporter serves at a path, of at most MOST_BYTES and one byte; raises Refused, Unreached or a kind of it, or
+    UnreadableReport for a reply of another program.
+    """
     try:
         url = URL.build(scheme="http", host=str(host), port=port, path=path)
         async with session.get(url, allow_redirects=False, headers={"Accept-Encoding": "identity"}) as answer:
             if answer.status != 200:
-                raise Unreached(f"HTTP status {answer.status}")
+                fault = Proxied if answer.status in OF_PROXIES else UnreadableReport
+                raise fault(f"HTTP status {answer.status}")
             return await _at_most(answer.content, MOST_BYTES + 1)
     except aiohttp.ClientConnectorError as error:
         if error.os_error.errno == errno.ECONNREFUSED:

@@ -23,7 +23,16 @@ import structlog
 from gpujob.cluster.metrics.exposition import Report, UnreadableReport, read_report
 from gpujob.cluster.metrics.window import SHORTEST, Window
 from gpujob.cluster.queue.work_queue import ControllerState
-from gpujob.cluster.telemetry.fetching import AT_ONCE, Refused, Silent, Unreached, fetch, pod_address, reading_session
+from gpujob.cluster.telemetry.fetching import (
+    AT_ONCE,
+    Proxied,
+    Refused,
+    Silent,
+    Unreached,
+    fetch,
+    pod_address,
+    reading_session,
+)
 from gpujob.cluster.telemetry.ranks import faults_of, read_ranks
 from gpujob.lifecycle import stalls
 from gpujob.status.attempts import probe_runs, progress
@@ -160,6 +169,8 @@ class Scraper:
             return telemetry.port_refused(pod.name, port)
         except Unreached as error:
             self._count_on(job, silent=isinstance(error, Silent))
+            if isinstance(error, Proxied):
+                return telemetry.blocked_by_a_proxy(pod.name, port, self._namespace, str(error))
             if pod.on_host_network:
                 return telemetry.blocked_on_its_node(pod.name, port, self._namespace, str(error))
             return telemetry.blocked(pod.name, port, label_value(job.name), self._namespace, str(error))

@@ -103,6 +103,17 @@ def short_names(pools: Iterable[Named]) -> dict[str, str]:
     }
 
 
+def in_short(sentence: str, names: Mapping[str, str]) -> str:
+    """A sentence with the short names of pools, by their full ones, in the place of these."""
+    longer = sorted(
+        (name for name, short in names.items() if name != short and name in sentence), key=len, reverse=True
+    )
+    if not longer:
+        return sentence
+    whole = re.compile(rf"(?<![\w.-])({'|'.join(map(re.escape, longer))})(?![\w-])")
+    return whole.sub(lambda found: names[found[1]], sentence)
+
+
 def plain_names_in(name: str) -> tuple[str, ...]:
     """The plain name of a discovered pool whose name has a hash."""
     found = _HASHED.fullmatch(name)

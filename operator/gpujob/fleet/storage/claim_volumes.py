@@ -29,6 +29,8 @@ HIDDEN: Final = "redacted"
 """The StorageClass of claims in older captures, which do not keep its name."""
 
 REMEDY: Final = "create it again"
+MADE: Final = "write it"
+"""The remedy of a claim that pods create: it stands in the job."""
 
 NO_CLASS: Final = "is not bound and names no StorageClass (`kubectl get storageclass` lists them)"
 
@@ -156,6 +158,7 @@ class Volumes:
             return replace(volume, many_nodes=found is not None and found.many_nodes)
         ties, why, remedy = self._unbound(claim, key)
         words = f"is not bound, and {why}" if self.class_of(claim) else NO_CLASS
+        remedy = REMEDY if claim.trouble else remedy
         claim = replace(claim, trouble=claim.trouble or (why and words))
         return self._volume(name, ties, claim, remedy, f"StorageClass {self.class_of(claim)}: ")
 
@@ -239,11 +242,18 @@ class Volumes:
         if left:
             return left, "", ""
         if not name and claim.phase:
-            return (), "it names no StorageClass and none is the default", ""
+            return (
+                (),
+                "it names no StorageClass and none is the default",
+                f"{REMEDY if key else MADE} with a storageClassName",
+            )
         if not name or not self.all_volumes:
             return (), "", ""
         if not any(each.name == name for each in self.classes.values()):
-            return (), f"StorageClass {name} does not exist", ""
+            remedy = (
+                f"{REMEDY if key else MADE} with a StorageClass that exists (`kubectl get storageclass` lists them)"
+            )
+            return (), f"StorageClass {name} does not exist", remedy
         why = f"StorageClass {name} makes no volumes and has no PersistentVolume left that fits"
         return (), why, "create such a PersistentVolume"
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices import identity
 from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.naming import short_names
 from gpujob.placement.filters.memory import impossible_shape, unknown_model
 from gpujob.placement.images import gfx_override
 from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
@@ -227,9 +228,11 @@ def unknown_exclusions(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
 def _unknown_pools(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
     """Names of allowed pools that no pool has; the list of known pools follows the first one only."""
     unknown = [word for word in demand.pools_allowed if word not in fleet.called]
+    names = short_names(fleet.whole_pools) if unknown else {}
     for place, word in enumerate(unknown[:MOST_UNKNOWN]):
-        near = nearest(fleet.nearest_pool(word))
-        known = f"; known pools are {listed(sorted({pool.name for pool in fleet.whole_pools}))}" if not place else ""
+        found = fleet.nearest_pool(word)
+        near = nearest(found and names.get(found, found))
+        known = f"; known pools are {listed(sorted(names.values()))}" if not place else ""
         yield Finding(Reason.POOL_UNKNOWN, "placement.pools: there is no pool {}{}{}", (word, near, known))
     yield from _more(unknown, Reason.POOL_UNKNOWN, "placement.pools")
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.naming import short_names
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.pricing import PoolPrice
@@ -54,8 +55,8 @@ def why_not(decision: Decision, name: str, fleet: Fleet, catalog: Catalog) -> Wh
     asked_about = (candidate for candidate in decision.candidates if candidate.pool.name in called)
     best = min(asked_about, key=lambda each: (called[each.pool.name], each.pool.name), default=None)
     if best is None:
-        names = sorted(pool.name for pool in fleet.whole_pools)
-        near = nearest(fleet.nearest_pool(name)) or f"; known pools are {listed(names)}"
+        names, found = short_names(fleet.whole_pools), fleet.nearest_pool(name)
+        near = nearest(found and names.get(found, found)) or f"; known pools are {listed(sorted(names.values()))}"
         raise BadInput(f"--why-not: there is no pool {one_line(name)}{near}")
     pool = best.pool
     fix = fix_for_pool(decision, pool, fleet, catalog) if best.outcome is Outcome.REJECTED else ""

@@ -82,6 +82,16 @@ def blocked_on_its_node(pod: str, port: int, operator: str, why: str) -> Conditi
     return ConditionUpdate(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, message)
 
 
+def blocked_by_a_proxy(pod: str, port: int, operator: str, why: str) -> ConditionUpdate:
+    """A proxy of a mesh answers in the place of the pod."""
+    message = (
+        f"a proxy answers in the place of port {port} of pod {pod} ({why}); let the mesh pass requests from namespace {operator} to "
+        f"TCP port {port}, or exclude the port by an annotation in spec.podMetadata: traffic.sidecar.istio.io/excludeInboundPorts, "
+        "config.linkerd.io/skip-inbound-ports"
+    )
+    return ConditionUpdate(ConditionType.TELEMETRY_REACHABLE, False, Reason.TELEMETRY_BLOCKED, message)
+
+
 def _unreached(pod: str, port: int, operator: str, why: str) -> str:
     return f"port {port} of pod {pod} cannot be reached from namespace {operator} ({why})"
 
