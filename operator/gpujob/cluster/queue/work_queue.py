@@ -80,6 +80,9 @@ log = structlog.get_logger(__name__)
 DEFAULT_TIMINGS = Timings()
 NOTHING_SEEN = Sightings()
 
+SHORTEST_WAIT: Final = 0.001
+"""Seconds: what rounding leaves of a difference of two times becomes no loop."""
+
 
 @dataclass(slots=True)
 class ParsedSpec:
@@ -227,7 +230,7 @@ class ControllerState:
 
     def requeue_after(self, uid: str, seconds: float) -> None:
         """Reconciles a job after some seconds, or before if something else requests it."""
-        self.due[uid] = min(self.due.get(uid, math.inf), self.clock() + seconds)
+        self.due[uid] = min(self.due.get(uid, math.inf), self.clock() + max(seconds, SHORTEST_WAIT))
 
     def requeue_with_backoff(self, job: JobRecord, why: Exception | str, failed_on: int | str) -> None:
         """Waits before the next step, longer each time, unless the part of the job on which the step failed changes."""

@@ -89,11 +89,11 @@ def _unseen_child(evaluation: Evaluation, pods: list[PodState]) -> EndUnseen | N
     pod = next((pod for pod in pods if not pod.leaving and pod.child_uid not in known), None)
     if pod is None:
         return None
-    now, (uid, asked) = evaluation.now.elapsed, evaluation.sightings.unseen
-    left = evaluation.timings.cascade - (now - asked if uid == pod.child_uid else 0.0)
+    now, cascade, (uid, asked) = evaluation.now.elapsed, evaluation.timings.cascade, evaluation.sightings.unseen
+    left = (asked if uid == pod.child_uid else now) + cascade - now
     if uid != pod.child_uid or left <= 0:
         evaluation.see(unseen=(pod.child_uid, now))
-    evaluation.requeue(left if left > 0 else evaluation.timings.cascade)
+    evaluation.requeue(left if left > 0 else cascade)
     return EndUnseen(pod.child_name, pod.child_uid) if left <= 0 else None
 
 
