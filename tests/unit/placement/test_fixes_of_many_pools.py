@@ -55,6 +55,27 @@ def test_the_fix_of_two_pools_stays_with_more(pools: int, limits: dict[str, Any]
     assert price == "2.00"
 
 
+SOUGHT = {"memory": "9000Gi", "ephemeralStorage": "9000Gi", "cpu": 500}
+
+
+@pytest.mark.parametrize(
+    ("asked", "cap"),
+    [
+        (("memory", "ephemeralStorage"), "0.10"),
+        (("cpu", "memory", "ephemeralStorage"), None),
+        (("cpu", "memory", "ephemeralStorage"), "0.10"),
+    ],
+)
+def test_ways_to_make_a_model_lighter_displace_no_other_changes(asked: tuple[str, ...], cap: str | None) -> None:
+    """The model fits tightly on fewer GPUs too, and each of its fields answers that."""
+    model = {"name": "llama-3.1-70b", "method": "Inference", "inference": {"concurrency": 64, "maxTokens": 8192}}
+    placement = {"maxPricePerHour": cap} if cap else {}
+    resources = {each: SOUGHT[each] for each in asked}
+    fix = fix_of([node("a", MI300X, price="1")], model=model, placement=placement, resources=resources)
+    fields = {f"spec.resources.{each}" for each in asked} | {f"spec.placement.{each}" for each in placement}
+    assert {change.field for change in fix.changes} == fields
+
+
 @pytest.mark.parametrize("beside", [[], [node("h", A100_40)], [node("h", A100_40), node("i", T4)]])
 def test_a_fix_of_four_changes_stays_beside_a_healthy_node(beside: list[Object]) -> None:
     burst = gpupool(

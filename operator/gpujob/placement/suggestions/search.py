@@ -142,9 +142,9 @@ def _none(demand: Demand, pools: Iterable[Pool], fleet: Fleet) -> str:
 
 
 def _pursued(steps: Sequence[_Step]) -> list[_Step]:
-    """The nearest steps, first those of which few change the same fields, then the nearest of each further set of fields, then the
-    others: neither many pools nor many ways to answer one reason displace a kind of change. Several reasons of a pool are answered in
-    one order, and in others while there is room: one change may answer more than its own reason.
+    """The nearest steps, first those of which few change the same fields, then the nearest of each further set of kinds, then of each
+    further set of fields, then the others: neither many pools nor many ways to answer one reason displace a kind of change. Several
+    reasons of a pool are answered in one order, and in others while there is room: one change may answer more than its own reason.
     """
     answering, others = ([step for step in steps if step.answers is answers] for answers in (True, False))
     found = _in_turns(answering)[:PURSUED]
@@ -153,14 +153,24 @@ def _pursued(steps: Sequence[_Step]) -> list[_Step]:
 
 def _in_turns(steps: Iterable[_Step]) -> list[_Step]:
     """Steps in the order in which they are pursued."""
-    alike: Counter[tuple[str, ...]] = Counter()
-    near, first, others = list[_Step](), list[_Step](), list[_Step]()
+    alike: Counter[object] = Counter()
+    near, kinds, first, others = list[_Step](), list[_Step](), list[_Step](), list[_Step]()
     for step in steps:
-        fields = tuple(_fields(step))
-        alike[fields] += 1
-        few = len(near) < PURSUED // 2 and alike[fields] <= ALIKE
-        (near if few else first if alike[fields] == 1 else others).append(step)
-    return [*near, *first, *others]
+        fields, kind = tuple(_fields(step)), _kind(step)
+        alike.update((fields, kind))
+        if len(near) < PURSUED // 2 and alike[fields] <= ALIKE:
+            near.append(step)
+        else:
+            (kinds if alike[kind] == 1 else first if alike[fields] == 1 else others).append(step)
+    return [*near, *kinds, *first, *others]
+
+
+def _kind(step: _Step) -> frozenset[str]:
+    """The kinds of a step's changes: many fields make a model lighter, and one of them is often enough."""
+    return frozenset(_OF_MODEL if field.startswith(_OF_MODEL) else field for field in _fields(step))
+
+
+_OF_MODEL: Final = "spec.model."
 
 
 def _hopeless(
