@@ -466,3 +466,22 @@ def test_a_job_of_the_same_plan_holds_its_claim(planned: Any) -> None:
 def test_of_many_pods_of_a_claim_five_are_told(planned: Any) -> None:
     objects = two_nodes(CLAIM, *(using(f"p{number}", "cpu") for number in range(7)))
     assert held(planned(objects, of_team()))[-1] == "Held by: 2 more hold it too"
+
+
+def test_pods_that_fill_the_number_of_a_nodes_pods_hold_it(planned: Any) -> None:
+    full = node("n0", MI300X, price="2", allocatable={"pods": "3"})
+    pods = [
+        pod("a", "n0", 0),
+        pod("b", "n0", 0, namespace="other"),
+        pod("c", "n0", 1),
+        pod("d", "n0", 0, phase="Succeeded"),
+    ]
+    assert held(planned([full, *pods], manifest(gpusPerNode=2))) == [
+        "Held by: pod other/b holds 1 of the node's pods on n0; its end is unknown",
+        "Held by: pod team/a holds 1 of the node's pods on n0; its end is unknown",
+        "Held by: pod team/c holds 1 of the node's pods on n0; its end is unknown",
+    ]
+    jobs = manifest("first", gpusPerNode=1) + manifest("second", gpusPerNode=1)
+    assert held(planned([node("n0", MI300X, price="2", allocatable={"pods": "1"})], jobs)) == [
+        "Held by: job default/first of this plan takes 1 of the node's pods on n0"
+    ]

@@ -1,4 +1,4 @@
-"""Who holds the CPU, memory or disk that is short on nodes whose GPUs are free."""
+"""Who holds the CPU, memory, disk or number of pods that is short on nodes whose GPUs are free."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ SHOWN: Final[Mapping[str, tuple[str, Callable[[int], object]]]] = {
     "millicores": ("CPU", Cores),
     "memory": ("memory", Size),
     "storage": ("ephemeral-storage", Size),
+    "pods": ("of the node's pods", int),
 }
 """The resources of a pod beside its devices, with their names and their form in a sentence."""
 
