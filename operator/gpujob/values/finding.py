@@ -133,9 +133,9 @@ def several(names: Sequence[str], most: int = 3, joint: str = ", ") -> str:
     return joint.join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def listed(words: object) -> str:
-    """A list of names: "A", "A and B", "A, B and C"; at most eight, then the number of the rest."""
+def listed(words: object, most: int = 8) -> str:
+    """A list of names: "A", "A and B", "A, B and C"; of more than `most` all but one of so many, and the number of the rest."""
     items = [str(word) for word in words]  # type: ignore[attr-defined]
-    if len(items) > 8:
-        items = [*items[:7], f"{len(items) - 7} more"]
+    if len(items) > most:
+        items = [*items[: most - 1], f"{len(items) - most + 1} more"]
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + f" and {items[-1]}" if items else "none"

@@ -143,3 +143,21 @@ def test_the_sentence_says_how_many_are_left() -> None:
     assert "c and d together (each takes a PersistentVolume of its own) can be mounted on none of its 2 nodes" in (
         summary.summary(place(apart, CD))
     )
+
+
+def test_a_sentence_names_the_first_of_many_nodes_and_claims() -> None:
+    names = [f"node-{number:04}" for number in range(1500)]
+    many = [volume(f"v-{name}", HOST, name, capacity={"storage": "10Gi"}) for name in names]
+    known = fleet(LOCAL, A, *claims("c"), *many, catalog=ANY_IMAGES)
+    shown = "kubernetes.io/hostname In node-0000 node-0001 node-0002 and 1497 more"
+    assert f"PersistentVolumeClaim c (StorageClass local: {shown}) can be" in summary.summary(place(known, named("c")))
+    one = volume("v", HOST, *names, phase="Bound")
+    bound = fleet(LOCAL, A, *claims("c", volume="v"), one, catalog=ANY_IMAGES)
+    assert f"PersistentVolumeClaim c ({shown}) can be" in summary.summary(place(bound, named("c")))
+    each = [f"c{number:02}" for number in range(64)]
+    all_of_b = [volume(f"v{number}", HOST, "b") for number in range(64)]
+    elsewhere = fleet(LOCAL, A, *claims(*each), *all_of_b, catalog=ANY_IMAGES)
+    on_b = "(StorageClass local: kubernetes.io/hostname In b)"
+    assert f"PersistentVolumeClaim c00 {on_b}, c01 {on_b}, c02 {on_b} and 61 more can be mounted on none" in (
+        summary.summary(place(elsewhere, named(*each)))
+    )

@@ -23,7 +23,7 @@ from gpujob.fleet.storage.volume_records import (
     read_volume,
     read_volume_claim,
 )
-from gpujob.fleet.storage.volume_ties import HOSTNAME, UNTIED, Tie, one_of
+from gpujob.fleet.storage.volume_ties import HOSTNAME, UNTIED, Tie, alternatives_in_words, one_of
 
 HIDDEN: Final = "redacted"
 """The StorageClass of claims in older captures, which do not keep its name."""
@@ -193,11 +193,10 @@ class Volumes:
         if not ties or UNTIED in ties:
             return Volume(name, None, "", *said, remedy=remedy or REMEDY)
         nodes = self.nodes_of(ties[0]) if len(ties) == 1 else frozenset[str]().union(*map(self.nodes_of, ties))
-        more = f", or what {len(ties) - 1} more ask for" if len(ties) > 1 else ""
         # Of local disks one says as much of a node to be added as all of them: none is there.
         of_names = [tie for tie in ties if tie.named is not None]
         requires = one_of([*(tie for tie in ties if tie.named is None), *of_names[:1]])
-        return Volume(name, nodes, f"{source}{ties[0]}{more}", *said, requires, remedy or REMEDY)
+        return Volume(name, nodes, source + alternatives_in_words(ties), *said, requires, remedy or REMEDY)
 
     def nodes_of(self, tie: Tie) -> frozenset[str]:
         """The names of the nodes that a tie allows. Those of a local disk are looked up: each of many nodes may have several."""

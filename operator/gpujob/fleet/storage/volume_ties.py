@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpujob.fleet.kubernetes.objects import Labels, Node, Selector
+from gpujob.values.finding import several
 from gpujob.values.untrusted import one_line, table, tables, whole_number
 
 ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region",
@@ -37,6 +38,9 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 NAMES: Final = frozenset({HOSTNAME, "metadata.name"})
 """Labels and fields with a node's own name; an autoscaler's nodes have new ones."""
 
+LONGEST: Final = 253
+"""Characters of a name in Kubernetes; of longer words the rest is not shown."""
+
 _ONE_WORD: Final = SUCCESSORS | dict.fromkeys(ZONES_OF_DRIVERS, ZONES[0])
 
 
@@ -51,7 +55,8 @@ class Expression:
     """Whether it is about a field of the node (metadata.name) and not about its labels."""
 
     def __str__(self) -> str:
-        return " ".join((self.key, self.operator, *self.values))
+        names = [value[:LONGEST] for value in self.values]
+        return " ".join((self.key[:LONGEST], self.operator[:LONGEST], *([several(names, joint=" ")] if names else [])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class Tie:
     def __str__(self) -> str:
         words = [str(expression) for term in self.terms for expression in term]
         words += [f"{key} In {' '.join(values)}" for key, values in self.zones]
-        return one_line(", ".join(words)[:120])
+        return one_line(several(words)) if words else ""
 
     def allows(self, node: Node) -> bool:
         """Whether a node can mount the volume; an empty term matches nothing, as in Kubernetes."""
@@ -106,6 +111,14 @@ def new_node_mounts(ties: Sequence[Tie], selector: Selector) -> bool:
 
 
 UNTIED: Final = Tie()
+
+
+def alternatives_in_words(ties: Sequence[Tie]) -> str:
+    """What is required of a node that must satisfy one of these, at least one: the names of many local disks' nodes are one list."""
+    names = dict.fromkeys(name for tie in ties for name in tie.named or ())
+    if len(ties) > 1 and all(tie.named is not None for tie in ties):
+        return one_line(str(Expression(HOSTNAME, "In", tuple(names))))
+    return f"{ties[0]}" + (f", or what {len(ties) - 1} more ask for" if len(ties) > 1 else "")
 
 
 def one_of(ties: Iterable[Tie]) -> Tie:

@@ -262,7 +262,7 @@ def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding
         more = counted(max(1, demand.nodes - fitting), "more node")
         have = (fitting or "none", pool.node_pool, remedy)
         return (
-            Finding(Reason.MAY_GROW, sentence, (more, listed(demand.ties), *have))
+            Finding(Reason.MAY_GROW, sentence, (more, listed(demand.ties, 4), *have))
             if mounts_on_new(demand, pool)
             else None
         )

@@ -75,7 +75,7 @@ def _not_mountable(demand: Demand, nodes: Sequence[PoolNode], refused: Sequence[
     sentence = "PersistentVolumeClaim {} can be mounted on {}{}; use a volume of the pool's zone"
     where = f"{left or 'none'} of its {every} nodes" if every else "no node that can be added"
     also = ", and on none that can be added" if new and every else ""
-    return Finding(Reason.ZONE_CONFLICT, sentence, (listed(demand.ties), where, also))
+    return Finding(Reason.ZONE_CONFLICT, sentence, (listed(demand.ties, 4), where, also))
 
 
 def _without_image_mounts(nodes: Sequence[PoolNode], refused: Sequence[bool]) -> Iterator[Finding]:

@@ -61,7 +61,7 @@ def _together(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
     if nodes == among:
         return demand
     claims = (*(wanted.key[1] for wanted in named if wanted.key), *(f"of volumes[{at}]" for at in demand.claim_volumes))
-    together = f"{listed(claims)} together (each takes a PersistentVolume of its own)"
+    together = f"{listed(claims, 4)} together (each takes a PersistentVolume of its own)"
     return demand.but(mountable=nodes, ties=(*demand.ties, together))
 
 
