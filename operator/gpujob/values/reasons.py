@@ -61,6 +61,8 @@ class Reason(StrEnum):
         "lower resources.ephemeralStorage, or nodes with larger disks")
     ZONE_CONFLICT = ("ZoneConflict", "a PersistentVolume can be mounted from other nodes only",
         "a volume of the pool's zone, or another pool")
+    NODES_NOT_SELECTED = ("NodesNotSelected", "the node selector of the job's namespace leaves the nodes out",
+        "another pool or namespace, or the label that the sentence names on the nodes")
     IMAGE_VOLUME_UNSUPPORTED = ("ImageVolumeUnsupported", "the kubelet or container runtime of the nodes cannot mount code.image",
         "upgrade them, or bring the code by a ConfigMap or a PersistentVolumeClaim")
     ACCESS_MODE = ("AccessMode",

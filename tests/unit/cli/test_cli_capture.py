@@ -389,6 +389,17 @@ def test_a_capture_keeps_the_default_class_and_the_end_of_a_namespace(
     assert items["Namespace", "ends"]["status"] == {"phase": "Terminating"}
 
 
+def test_a_capture_keeps_the_labels_that_a_namespace_selects_nodes_by(gpujob: Command, tmp_path: Path) -> None:
+    labels = {"team.example/rack": "r1", "team.example/secret": SECRET}
+    selector = {"openshift.io/node-selector": "team.example/rack=r1", "note": SECRET}
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "annotations": selector}}
+    objects = captured(gpujob, tmp_path, space, node("a", H100, labels=labels))
+    assert SECRET not in json.dumps(objects)
+    kept = {each["metadata"]["name"]: each["metadata"] for each in objects}
+    assert kept["ns"]["annotations"] == {"openshift.io/node-selector": "team.example/rack=r1"}
+    assert kept["a"]["labels"]["team.example/rack"] == "r1"
+
+
 def test_a_capture_keeps_what_claims_to_come_are_bound_to(gpujob: Command, tmp_path: Path) -> None:
     rule = {"key": "team.example/rack", "values": ["r1"]}
     storage_class = {

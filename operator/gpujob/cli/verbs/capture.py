@@ -32,7 +32,7 @@ from gpujob.fleet.devices.group import TELLING
 from gpujob.fleet.dra.resource_slices import EXTENDED_CLAIM, KINDS
 from gpujob.fleet.health.conditions import read_conditions
 from gpujob.fleet.health.signals import LABELS
-from gpujob.fleet.kubernetes.namespaces import ENFORCE, IDS, is_terminating
+from gpujob.fleet.kubernetes.namespaces import ANNOTATIONS, ENFORCE, is_terminating, read_selection
 from gpujob.fleet.kubernetes.objects import EXTENDED_STATUS, TERMINAL_PHASES
 from gpujob.fleet.kubernetes.parse import OF_SPLITTING, pods_per_card, provider_of
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
@@ -216,12 +216,12 @@ def _uid(value: Any) -> str | None:
 
 
 def _namespace(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """A namespace with the labels that decide about its jobs, and the ids that the platform assigns to its pods."""
+    """A namespace with the labels that decide about its jobs, and what the platform gives its pods: ids, and labels of their nodes."""
     metadata = table(raw, "metadata")
     labels, annotations = table(metadata, "labels"), table(metadata, "annotations")
     kept = {key: labels[key] for key in labels if key == ENFORCE or key in selected}
     ends = {"phase": "Terminating"} if is_terminating(raw) else {}
-    return an_object(raw, filled(labels=kept, annotations=present(annotations, *IDS)), status=ends)
+    return an_object(raw, filled(labels=kept, annotations=present(annotations, *ANNOTATIONS)), status=ends)
 
 
 def _gpupool(raw: Table, selected: set[str]) -> dict[str, Any] | None:
@@ -324,13 +324,15 @@ _KEPT: Final[Mapping[str, Redaction]] = {
 
 
 def _selected_labels(item: Table) -> Iterable[str]:
-    """Label keys that a GPUPool, a PersistentVolume or a StorageClass selects nodes by."""
+    """Label keys that a GPUPool, a PersistentVolume, a StorageClass or a Namespace selects nodes by."""
     if item["kind"] == "GPUPool":
         yield from _selected_by_pool(item)
     elif item["kind"] == "PersistentVolume":
         yield from _keys(read_tie(item))
     elif item["kind"] == "StorageClass":
         yield from _keys(read_topologies(item))
+    elif item["kind"] == "Namespace" and (selection := read_selection(item)):
+        yield from dict(selection.labels)
 
 
 def _keys(tie: Tie) -> Iterable[str]:

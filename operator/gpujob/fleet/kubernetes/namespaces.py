@@ -1,4 +1,4 @@
-"""Namespaces as input of placement: their labels, and the Pod Security level that they enforce."""
+"""Namespaces as input of placement: their labels, the Pod Security level that they enforce, and the nodes of their pods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from gpujob.values.untrusted import table
+from gpujob.values.untrusted import one_line, table
 from gpujob.values.vocabulary import Annotation
 
 ENFORCE: Final = "pod-security.kubernetes.io/enforce"
@@ -23,11 +23,27 @@ GROUP_RANGES: Final = "openshift.io/sa.scc.supplemental-groups"
 SecurityContextConstraints restricted-v2 refuse a runAsUser and an fsGroup outside
 (https://docs.redhat.com/en/documentation/openshift_container_platform/4.20/html/authentication_and_authorization/managing-pod-security-policies)."""
 
-IDS: Final = (UID_RANGE, GROUP_RANGES)
+NODE_SELECTORS: Final = ("scheduler.alpha.kubernetes.io/node-selector", "openshift.io/node-selector")
+"""Annotations with the labels that admission adds to the nodeSelector of each pod: by PodNodeSelector of Kubernetes (off unless an
+admin enables it), and by OpenShift, which reads its own where the other is absent
+(https://github.com/openshift/kubernetes openshift-kube-apiserver/admission/scheduler/nodeenv)."""
+
+ANNOTATIONS: Final = (UID_RANGE, GROUP_RANGES, *NODE_SELECTORS)
+"""Annotations of a namespace that the planner reads, besides its own."""
+
+LONGEST_SELECTOR: Final = 4096
+"""Characters of a node selector that are read; a longer one counts as unreadable."""
 
 MOST_ID: Final = 2**31 - 1
 
 _RANGE: Final = re.compile(r"([0-9]{1,10})([/-])([0-9]{1,10})", re.ASCII)
+
+_NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+
+_SUBDOMAIN: Final = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
+
+_LABEL: Final = re.compile(rf"\s*((?:{_SUBDOMAIN}/)?{_NAME})\s*=\s*((?:{_NAME})?)\s*", re.ASCII)
+"""A label as key=value, as admission accepts it."""
 
 
 class IdRanges(NamedTuple):
@@ -35,6 +51,20 @@ class IdRanges(NamedTuple):
 
     uids: tuple[int, int]
     groups: tuple[int, int]
+
+
+class NodeSelection(NamedTuple):
+    """The labels that a namespace requires of the nodes of its pods."""
+
+    annotation: str
+    """The annotation that says so."""
+    labels: tuple[tuple[str, str], ...] = ()
+    unread: str = ""
+    """Its text if that is no list of key=value; then the API server refuses each pod."""
+
+    def lacking(self, labels: Mapping[str, str]) -> str:
+        """The first label that a node with these lacks, as key=value; empty if it has all."""
+        return next((f"{key}={value}" for key, value in self.labels if labels.get(key) != value), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +80,9 @@ class Namespace:
 
     terminating: bool = False
     """Whether it is being deleted, so that the API server creates nothing in it."""
+
+    selection: NodeSelection | None = None
+    """What admission requires of the nodes of its pods; None if nothing."""
 
     @property
     def level(self) -> str:
@@ -74,7 +107,22 @@ def read_namespace(raw: Mapping[str, Any]) -> Namespace:
         IdRanges(uids, groups) if uids and groups else None,
         str(annotations[Annotation.MONTHLY_BUDGET]) if Annotation.MONTHLY_BUDGET in annotations else None,
         is_terminating(raw),
+        read_selection(raw),
     )
+
+
+def read_selection(raw: Mapping[str, Any]) -> NodeSelection | None:
+    """The node selector of a Namespace object by its annotations; None without one, and of an empty one."""
+    annotations = table(table(raw, "metadata"), "annotations")
+    name = next((each for each in NODE_SELECTORS if each in annotations), "")
+    written = str(annotations.get(name, ""))
+    if not written.strip():
+        return None
+    each = [_LABEL.fullmatch(part) for part in written.split(",")] if len(written) <= LONGEST_SELECTOR else [None]
+    labels = {found[1]: found[2] for found in each if found is not None}
+    if None in each:
+        return NodeSelection(name, unread=one_line(written[:120]))
+    return NodeSelection(name, tuple(sorted(labels.items())))
 
 
 def is_terminating(raw: Mapping[str, Any]) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.kubernetes.runtime_classes import lacks
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
-from gpujob.fleet.storage.volume_ties import ZONES, new_node_mounts
+from gpujob.fleet.storage.volume_ties import ZONES, Expression, Tie, new_node_mounts
 from gpujob.placement.capacity.pod_resources import DEFAULT_STORAGE
 from gpujob.placement.request.demand import Demand
 from gpujob.values.vocabulary import Reason
@@ -36,13 +37,33 @@ def rejections(demand: Demand, pool: Pool, node: PoolNode, image_size: int | Non
         found.append(Reason.RUNTIME_HANDLER_MISSING)
     if node.unlabelled:
         found.append(Reason.RUNTIME_CLASS_EXCLUDES)
+    if lacks_label(demand, pool, node):
+        found.append(Reason.NODES_NOT_SELECTED)
     return tuple(found)
 
 
 def mounts_on_new(demand: Demand, pool: Pool) -> bool:
     """Whether a node to be added to a pool may mount the job's volumes, as far as its selector and the region of its nodes say."""
+    return _new_node_allows(demand.tied, pool)
+
+
+def lacks_label(demand: Demand, pool: Pool, node: PoolNode) -> str:
+    """The label of its namespace's node selector that a node lacks, as key=value; empty if it has all, or none of its labels is
+    known. Of a node to be added the terms of the pool's selector are known.
+    """
+    selection = demand.selection
+    if selection is None:
+        return ""
+    if node.coming:
+        terms = ((label, Tie(((Expression(label[0], "In", label[1:]),),))) for label in selection.labels)
+        return next(("=".join(label) for label, tie in terms if not _new_node_allows((tie,), pool)), "")
+    return selection.lacking(node.labels) if node.labels else ""
+
+
+def _new_node_allows(ties: Sequence[Tie], pool: Pool) -> bool:
+    """Whether a node to be added to a pool may be what ties require, as far as its selector and the region of its nodes say."""
     region = ((ZONES[1], "In", (pool.region,)),) if pool.region else ()
-    return new_node_mounts(demand.tied, pool.selector + region)
+    return new_node_mounts(ties, pool.selector + region)
 
 
 def _mounts(demand: Demand, mountable: frozenset[str], pool: Pool, node: PoolNode) -> bool:

@@ -16,7 +16,14 @@ from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.reserve import as_if_first
 from gpujob.placement.capacity.busy_nodes import has_nothing_else, queued_behind, why_busy
-from gpujob.placement.capacity.node_filters import asked_of, disk_needed, largest_image, mounts_on_new, rejections
+from gpujob.placement.capacity.node_filters import (
+    asked_of,
+    disk_needed,
+    lacks_label,
+    largest_image,
+    mounts_on_new,
+    rejections,
+)
 from gpujob.placement.capacity.pod_resources import needs_later, node_needs, smallest
 from gpujob.placement.capacity.shortage import why_never, why_never_some
 from gpujob.placement.capacity.topology import domain_of, has_links, in_one_place, largest_place
@@ -161,6 +168,7 @@ def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     stock = pool.stock
     return (
         demand.mountable is None
+        and demand.selection is None
         and not demand.image_volumes
         and not lacks(stock.handlers, pool.handler)
         and stock.selected
@@ -245,13 +253,15 @@ def _rests(demand: Demand, pool: Pool) -> Finding | None:
     return Finding(Reason.UNSCHEDULABLE, sentence, (why, until))
 
 
-_OF_GROWTH: Final = {Reason.POOL_TOO_SMALL, Reason.ZONE_CONFLICT}
+_OF_GROWTH: Final = {Reason.POOL_TOO_SMALL, Reason.ZONE_CONFLICT, Reason.NODES_NOT_SELECTED}
 """Why a pool never has room, of reasons that more of its nodes end."""
 
 
 def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding | None:
     """More nodes of an existing kind would make room, and an autoscaler that is not configured here may add them."""
-    large = [node for node in pool.nodes if (node.total or node.healthy) >= demand.gpus_per_node]
+    # The nodes to come are like those that the namespace selects.
+    selected = (node for node in pool.nodes if not lacks_label(demand, pool, node))
+    large = [node for node in selected if (node.total or node.healthy) >= demand.gpus_per_node]
     remedy = "add a GPUPool with spec.provision" if pool.discovered else "set spec.provision in its GPUPool"
     if not pool.node_pool or not large or any(finding.reason not in _OF_GROWTH for finding in never):
         return None

@@ -10,7 +10,7 @@ from gpujob.fleet.kubernetes.objects import Resources, Taint
 from gpujob.fleet.kubernetes.runtime_classes import lacks
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.capacity.node_filters import asked_of, disk_needed, rejections
+from gpujob.placement.capacity.node_filters import asked_of, disk_needed, lacks_label, rejections
 from gpujob.placement.capacity.pod_resources import minimum_of
 from gpujob.placement.capacity.topology import too_scattered
 from gpujob.placement.request.demand import Demand
@@ -55,6 +55,7 @@ def _unable(
         yield from _nodes_too_small(demand, pool, nodes)
     if any(Reason.ZONE_CONFLICT in r for r in reasons):
         yield _not_mountable(demand, nodes, [Reason.ZONE_CONFLICT in r for r in reasons])
+    yield from _not_selected(demand, pool, nodes)
     yield from _without_image_mounts(nodes, [Reason.IMAGE_VOLUME_UNSUPPORTED in r for r in reasons])
     if any(Reason.DISK_TOO_SMALL in r for r in reasons) and image_size is not None:
         enough, needs = sum(Reason.DISK_TOO_SMALL not in r for r in reasons), Need(disk_needed(demand, image_size))
@@ -76,6 +77,20 @@ def _not_mountable(demand: Demand, nodes: Sequence[PoolNode], refused: Sequence[
     where = f"{left or 'none'} of its {every} nodes" if every else "no node that can be added"
     also = ", and on none that can be added" if new and every else ""
     return Finding(Reason.ZONE_CONFLICT, sentence, (listed(demand.ties, 4), where, also))
+
+
+def _not_selected(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
+    """The nodes that the node selector of the job's namespace leaves out."""
+    lacking = [(node, label) for node in nodes if (label := lacks_label(demand, pool, node))]
+    if not lacking or demand.selection is None:
+        return
+    there = [(node, label) for node, label in lacking if not node.coming]
+    (node, label), annotation = (there or lacking)[0], demand.selection.annotation
+    sentence = "{} not the label {}, which namespace {} requires by its annotation {}"
+    have = _have(len(there), len(pool.nodes)) if there else "nodes to be added have"
+    sentence += " (node {}); label it, or use another pool or namespace" if there else "; use another pool or namespace"
+    numbers = (have, label, demand.namespace, annotation, *((node.name,) if there else ()))
+    yield Finding(Reason.NODES_NOT_SELECTED, sentence, numbers)
 
 
 def _without_image_mounts(nodes: Sequence[PoolNode], refused: Sequence[bool]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from gpujob.fleet.policy.limit_range import OF_CLAIMS
 from gpujob.fleet.policy.resource_quota import OF_GPUJOBS, OF_RESOURCE_CLAIMS, OF_TEMPLATES
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity.node_filters import lacks_label
 from gpujob.placement.capacity.shortage import barred
 from gpujob.placement.filters.access import namespace_excluded
 from gpujob.placement.filters.pool_filters import accelerator_unsupported
@@ -20,8 +21,9 @@ OF_EVERY_JOB: Final = ("pods", "count/pods", "count/jobs.batch")
 
 
 def is_closed(demand: Demand, pool: Pool, fleet: Fleet) -> bool:
-    """Whether no job of the demand's namespace can run on a pool, whatever the job's spec: all of its nodes have a taint, its devices
-    are unknown, its GPUPool is for other namespaces, or a quota or a LimitRange leaves it no pod or no device.
+    """Whether no job of the demand's namespace can run on a pool, whatever the job's spec: all of its nodes have a taint or lack a
+    label of the namespace's node selector, its devices are unknown, its GPUPool is for other namespaces, or a quota or a LimitRange
+    leaves it no pod or no device.
     """
     if barred(pool) is not None or accelerator_unsupported(demand, pool, fleet) is not None:
         return True
@@ -29,7 +31,7 @@ def is_closed(demand: Demand, pool: Pool, fleet: Fleet) -> bool:
         return True
     access = namespace_excluded(demand, pool, fleet)
     excluded = access is not None and access.reason is Reason.NAMESPACE_EXCLUDED
-    return excluded or _has_no_device(demand, pool) or _has_no_quota(demand, pool, fleet)
+    return excluded or _has_no_node(demand, pool) or _has_no_device(demand, pool) or _has_no_quota(demand, pool, fleet)
 
 
 def _has_no_quota(demand: Demand, pool: Pool, fleet: Fleet) -> bool:
@@ -38,6 +40,12 @@ def _has_no_quota(demand: Demand, pool: Pool, fleet: Fleet) -> bool:
     names = (*pool.all_counted_as, *OF_EVERY_JOB, *by_claim, *((OF_GPUJOBS,) if demand.refused_as_object else ()))
     quotas = (quota for quota in fleet.quotas.get(demand.namespace, ()) if not quota.scopes)
     return any(quota.hard.get(name, 1) < 1 for quota in quotas for name in names)
+
+
+def _has_no_node(demand: Demand, pool: Pool) -> bool:
+    """Whether the node selector of the namespace leaves out every node, existing or to be added."""
+    nodes = (*pool.nodes, *((pool.growth.template,) if pool.growth and pool.growth.addable else ()))
+    return bool(nodes) and demand.selection is not None and all(lacks_label(demand, pool, node) for node in nodes)
 
 
 def _has_no_device(demand: Demand, pool: Pool) -> bool:

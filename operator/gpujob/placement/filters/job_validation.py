@@ -109,13 +109,19 @@ def _instead(known: NoFeature, demand: Demand) -> str:
 
 
 def job_problems(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Finding, ...]:
-    """Problems of the job itself: unknown names, missing runtimes, a namespace that is being deleted."""
+    """Problems of the job itself: unknown names, missing runtimes, a namespace that is being deleted or selects nodes unreadably."""
     words, override = _unknown_words(demand, fleet, catalog), gfx_override.problem(demand)
     return tuple(filter(None, (_of_namespace(demand), *words, override)))
 
 
 def _of_namespace(demand: Demand) -> Finding | None:
-    """The problem that the job's namespace is being deleted: its end cannot be stopped."""
+    """The problem that the job's namespace is being deleted, whose end cannot be stopped, or has a node selector that admission cannot
+    read.
+    """
+    if demand.selection is not None and demand.selection.unread:
+        sentence = "namespace {}: annotation {} is {}, which is no list of key=value, so the API server creates no pod there; fix it"
+        numbers = (demand.namespace, demand.selection.annotation, demand.selection.unread)
+        return Finding(Reason.INVALID_SPEC, sentence, numbers)
     if not demand.terminating:
         return None
     sentence = (

@@ -17,12 +17,14 @@ from gpujob.values.vocabulary import Reason
 
 
 def bounded(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
-    """The demand with the pod rules of its namespace: LimitRanges, the ids that the platform assigns, and whether it
-    is being deleted.
+    """The demand with the pod rules of its namespace: LimitRanges, the ids that the platform assigns, its node
+    selector, and whether it is being deleted.
     """
     bounds, space = fleet.limits.get(namespace, ()), fleet.namespaces.get(namespace)
     if space is not None and space.ids is not None:
         demand = demand.but(ids=space.ids, namespace=namespace)
+    if space is not None and space.selection is not None:
+        demand = demand.but(selection=space.selection, namespace=namespace)
     if space is not None and space.terminating:
         demand = demand.but(terminating=namespace)
     return demand.but(limits=tightest(bounds)) if bounds else demand

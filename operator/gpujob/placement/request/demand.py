@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from gpujob.catalog.devices.throughput import TRAINING, Work, work_of
-from gpujob.fleet.kubernetes.namespaces import IdRanges
+from gpujob.fleet.kubernetes.namespaces import IdRanges, NodeSelection
 from gpujob.fleet.policy.limit_range import Limits
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.fleet.pools.pool import Pool
@@ -179,6 +179,8 @@ class Demand:
     """The claims with which no pod starts, the reason of each and what ends it."""
     terminating: str = ""
     """Its namespace if that is being deleted; set by `bounded`."""
+    selection: NodeSelection | None = None
+    """The labels that its namespace requires of nodes; set by `bounded`, which keeps the namespace then."""
     limits: Limits | None = None
     """The bounds that the LimitRanges of its namespace set for its pods; set by `bounded`."""
     copies_code: bool = False

@@ -49,6 +49,7 @@ REPAIRS: Final[dict[Reason, tuple[Repair, ...]]] = {
     Reason.MAY_GROW: (smaller_gang, fewer_for_model),
     Reason.TAINT_NOT_TOLERATED: (smaller_gang, fewer_for_model),
     Reason.ZONE_CONFLICT: (smaller_gang, fewer_for_model),
+    Reason.NODES_NOT_SELECTED: (smaller_gang, fewer_for_model),
     Reason.IMAGE_VOLUME_UNSUPPORTED: (smaller_gang, fewer_for_model),
     Reason.DISK_TOO_SMALL: (smaller_disk, smaller_gang),
     Reason.NODE_TOO_SMALL: (smaller_pods, smaller_gang, fewer_for_model),
