@@ -71,6 +71,48 @@ def test_a_reason_that_the_unread_fields_may_end_is_no_impossibility(
     assert elsewhere.verdict is Verdict.IMPOSSIBLE, "no field of a GPUPool makes its GPUs another vendor's"
 
 
+OTHERS: list[dict[str, Any]] = [
+    {"placement": {"accelerators": {"allow": ["H200"]}}},
+    {"placement": {"accelerators": {"deny": ["H100"]}}},
+    {"shapes": [{"accelerator": "B200", "gpusPerNode": 8}]},
+    {"gpuMemory": "100G"},
+    {"requires": ["MXFP"]},
+]
+"""Jobs that do not run on an H100 of 80 GB, and run on another NVIDIA device."""
+
+
+@pytest.mark.parametrize("job", OTHERS)
+@pytest.mark.parametrize("accelerator", [["H100"], {"name": "H100"}, 100, True, "H100" * 16, [["H200"]]])
+def test_an_accelerator_that_cannot_be_read_may_be_the_one_that_a_job_names(
+    accelerator: Any, job: dict[str, Any]
+) -> None:
+    found = decision(node("a", H100, labels=X), gpupool("mine", X, accelerator=accelerator), **job)
+    assert (found.verdict, "GPUPool mine cannot be read" in summary(found)) == (Verdict.MISCONFIGURED, True)
+    amd = decision(
+        node("a", H100, labels=X), gpupool("mine", X, accelerator=accelerator), placement={"vendors": ["AMD"]}
+    )
+    assert amd.verdict is Verdict.IMPOSSIBLE
+
+
+@pytest.mark.parametrize(("accelerator", "allowed", "verdict"), [
+    ("H200", "H200", Verdict.MISCONFIGURED),
+    ("h200", "H200", Verdict.MISCONFIGURED),
+    ("H200", "H100", Verdict.IMPOSSIBLE),
+    (None, "H100", Verdict.MISCONFIGURED),
+    (None, "H200", Verdict.IMPOSSIBLE),
+    ("H1OOO", "H200", Verdict.MISCONFIGURED),
+])  # fmt: skip
+@pytest.mark.parametrize("broken", [{"price": {"perGPUHour": "abc"}}, {"onlyForTeams": {}}])
+def test_an_accelerator_that_can_be_read_counts_although_another_field_cannot(
+    broken: dict[str, Any], accelerator: str | None, allowed: str, verdict: Verdict
+) -> None:
+    said = {"accelerator": accelerator} if accelerator else {}
+    pool = gpupool("mine", X, **said, **broken)
+    assert (
+        decision(node("a", H100, labels=X), pool, placement={"accelerators": {"allow": [allowed]}}).verdict is verdict
+    )
+
+
 @pytest.mark.parametrize(
     "selector", [None, 7, {}, {"matchLabels": 3}, {"matchLabel": X}, {"matchExpressions": [{"key": "a"}]}]
 )

@@ -226,12 +226,18 @@ def _holds(value: str | None, operator: str, values: Sequence[str]) -> bool:
 LONGEST: Final = 300
 """The most characters of a pool's error."""
 
+LONGEST_NAME: Final = 63
+
+NO_ACCELERATOR: Final = "?"
+"""The name of an accelerator that cannot be read; no catalog has it."""
+
 
 def held_pool(raw: Mapping[str, Any], problem: str) -> AdminPool:
-    """The rest of a GPUPool that its schema rejects: its name, its age and, if it can be read, its selector.
+    """The rest of a GPUPool that its schema rejects: its name, its age and, as far as they can be read, its selector and accelerator.
 
     If it were skipped, its nodes would return to discovery without the admin's restrictions. Its selector names the nodes; if that
-    cannot be read either, every discovered pool gets a warning.
+    cannot be read either, every discovered pool gets a warning. Its accelerator overrides labels, so that with one that cannot be
+    read the devices are unknown.
     """
     # late import: models cost a plan without any GPUPool a sixth of its start time
     from pydantic import ValidationError
@@ -246,7 +252,16 @@ def held_pool(raw: Mapping[str, Any], problem: str) -> AdminPool:
         selector = NodeSelector()
     said = one_line("; ".join(problem.splitlines()))[:LONGEST]
     name = one_line(str(metadata.get("name"))[:253])
-    return AdminPool(name, created if isinstance(created, str) else "", selector, unreadable=said or "it is malformed")
+    accelerator = spec.get("accelerator")
+    if accelerator is not None and not (isinstance(accelerator, str) and len(accelerator) <= LONGEST_NAME):
+        accelerator = NO_ACCELERATOR
+    return AdminPool(
+        name,
+        created if isinstance(created, str) else "",
+        selector,
+        accelerator=accelerator,
+        unreadable=said or "it is malformed",
+    )
 
 
 def problem_of(pool: AdminPool) -> Finding:
