@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import H100, Object, node
+from builders import H100, Object, node, pod
 from cli_room import CATALOG, MIXED, Command, manifest
 
 from gpujob.fleet.devices.group import TELLING
 from gpujob.fleet.dra.resource_slices import EXTENDED_CLAIM, read_claim
+from gpujob.fleet.kubernetes.parse import read_pod
 from gpujob.fleet.labels.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
 from gpujob.fleet.storage.volume_records import read_storage_class, read_volume, read_volume_claim
@@ -398,6 +399,20 @@ def test_a_capture_keeps_the_labels_that_a_namespace_selects_nodes_by(gpujob: Co
     kept = {each["metadata"]["name"]: each["metadata"] for each in objects}
     assert kept["ns"]["annotations"] == {"openshift.io/node-selector": "team.example/rack=r1"}
     assert kept["a"]["labels"]["team.example/rack"] == "r1"
+
+
+@pytest.mark.parametrize("infeasible", [False, True])
+def test_a_capture_keeps_a_resize_that_is_not_done(gpujob: Command, tmp_path: Path, infeasible: bool) -> None:
+    one = pod("p", "n", cpu="10", memory="1Gi")
+    held = {"requests": {"cpu": "50", "memory": "1Gi", "note": SECRET}}
+    one["status"]["containerStatuses"] = [{"name": "main", "resources": held, "image": SECRET}]
+    if infeasible:
+        one["status"]["conditions"] = [{"type": "PodResizePending", "reason": "Infeasible", "message": SECRET}]
+    objects = captured(gpujob, tmp_path, one)
+    assert SECRET not in json.dumps(objects)
+    (kept,) = (each for each in objects if each["kind"] == "Pod")
+    assert read_pod(kept).needs == read_pod(one).needs
+    assert read_pod(kept).needs.millicores == 50_000
 
 
 def test_a_capture_keeps_what_claims_to_come_are_bound_to(gpujob: Command, tmp_path: Path) -> None:

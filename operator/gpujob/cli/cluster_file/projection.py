@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gpujob.fleet.kubernetes.objects import DEVICE_FILES
+from gpujob.fleet.kubernetes.pod_requests import held_otherwise
 from gpujob.values.untrusted import Table, table, tables
 
 AMOUNTS: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
@@ -29,6 +30,21 @@ def container(raw: Table) -> dict[str, Any]:
     resources = table(raw, "resources")
     wanted = filled(requests=amounts(table(resources, "requests")), limits=amounts(table(resources, "limits")))
     return filled(name=raw.get("name"), restartPolicy=raw.get("restartPolicy"), resources=wanted)
+
+
+def resized(spec: Table, status: Table) -> dict[str, Any]:
+    """What a pod's status says of a resize of its containers that is not done; empty if there is none."""
+    held = held_otherwise(spec, status)
+    each = [
+        {**container(one), "allocatedResources": amounts(table(one, "allocatedResources"))} for one in held.values()
+    ]
+    infeasible = (
+        [{"type": "PodResizePending", "reason": "Infeasible"}]
+        if any("infeasible" in one for one in held.values())
+        else []
+    )
+    # Init containers and others have names of their own, and both lists are read.
+    return filled(containerStatuses=each, initContainerStatuses=each, conditions=infeasible)
 
 
 def device_files(spec: Table) -> list[dict[str, Any]]:

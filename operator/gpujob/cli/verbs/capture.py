@@ -25,6 +25,7 @@ from gpujob.cli.cluster_file.projection import (
     mounted_claims,
     name_of,
     present,
+    resized,
 )
 from gpujob.cli.cluster_file.reservations import children_in
 from gpujob.cli.printing import as_yaml, say
@@ -59,8 +60,16 @@ LABEL_DOMAINS: Final = ("amd.com", GROUP, "karpenter.sh", "kubernetes.io", "nvid
 """Node labels of these domains and their subdomains may be read by a later planner, besides those that this one reads."""
 
 _NODE_POOLS: Final = frozenset(key for key, _ in NODE_POOL_LABELS)
-
 _OF_HEALTH: Final = frozenset(signal.key for signals in LABELS.values() for signal in signals)
+
+_OF_HOST: Final = (
+    "architecture",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeletVersion",
+    "operatingSystem",
+    "osImage",
+)
 
 _UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -163,17 +172,7 @@ def _node(raw: Table, selected: set[str]) -> dict[str, Any]:
             capacity=amounts(table(status, "capacity")),
             allocatable=amounts(table(status, "allocatable")),
             conditions=[present(condition, "type", "status", "reason") for condition in conditions],
-            nodeInfo=present(
-                table(status, "nodeInfo"),
-                *(
-                    "architecture",
-                    "containerRuntimeVersion",
-                    "kernelVersion",
-                    "kubeletVersion",
-                    "operatingSystem",
-                    "osImage",
-                ),
-            ),
+            nodeInfo=present(table(status, "nodeInfo"), *_OF_HOST),
             runtimeHandlers=[{"name": name} for name in sorted(read_handlers(status, []) or ())],
         ),
     )
@@ -206,7 +205,8 @@ def _pod(raw: Table, selected: set[str]) -> dict[str, Any] | None:
         ),
         status=filled(
             phase=status.get("phase"), extendedResourceClaimStatus=present(claim, "resourceClaimName") or None
-        ),
+        )
+        | resized(spec, status),
     )
 
 

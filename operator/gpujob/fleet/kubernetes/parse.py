@@ -132,7 +132,7 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
     """The record of a Pod object; never raises for its contents."""
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     unread: list[str] = []
-    needs, counted = effective_requests(spec, unread)
+    needs, counted = effective_requests(spec, unread, status)
     labels = table(metadata, "labels")
     devices = {resource: count for resource, count in counted.items() if vendor_of(resource)}
     others = {resource: count for resource, count in counted.items() if resource not in devices}

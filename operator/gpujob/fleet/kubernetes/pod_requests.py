@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.kubernetes.quantities import read_amount, read_devices, read_others, read_resources
 from gpujob.values import quantity
 from gpujob.values.untrusted import table, tables
 
+RESIZED: Final = ("cpu", "memory")
+"""What of a container can be resized in place."""
 
-def effective_requests(spec: Mapping[str, Any], unread: list[str]) -> tuple[Resources, Mapping[str, int]]:
-    """kube-scheduler's sum: the containers' sum or the largest init step, sidecars included, plus overhead.
+Held = Mapping[str, Mapping[str, Any]]
+"""The statuses of containers whose kubelet holds other requests than the spec says, by name."""
+
+NONE_HELD: Final[Held] = MappingProxyType({})
+
+
+def effective_requests(
+    spec: Mapping[str, Any], unread: list[str], status: Mapping[str, Any] = NONE_HELD
+) -> tuple[Resources, Mapping[str, int]]:
+    """kube-scheduler's sum: the containers' sum or the largest init step, sidecars included, plus overhead. Of a container that is
+    resized in place the larger of what the spec says and what the kubelet holds; of an infeasible resize the latter.
 
     The request of the pod as a whole (spec.resources) replaces the sum. Source: k8s.io/component-helpers resource.PodRequests.
     """
     # Most pods have one container: the pod itself is counted with the first.
     first, *others = tables(spec, "containers") or [{}]
-    running, devices = _requests(first, unread, pods=1)
+    held = held_otherwise(spec, status)
+    running, devices = _requests(first, unread, held, pods=1)
     for container in others:
-        needs, own = _requests(container, unread)
+        needs, own = _requests(container, unread, held)
         running, devices = running + needs, _sum(devices, own)
     if "initContainers" in spec:
-        running, devices = _with_init_steps(spec, unread, running, devices)
+        running, devices = _with_init_steps(spec, unread, held, running, devices)
     if "resources" in spec:
         running = _as_the_pod_asks(spec, unread, running)
     if "overhead" in spec:
@@ -32,14 +45,36 @@ def effective_requests(spec: Mapping[str, Any], unread: list[str]) -> tuple[Reso
     return running, devices
 
 
+def held_otherwise(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Held:
+    """The statuses of a pod's containers that are resized in place and not done, by name; their `infeasible` says whether the spec's
+    requests do not count.
+    """
+    found = {}
+    for name in ("containers", "initContainers"):
+        statuses = tables(status, name[:-1] + "Statuses")
+        seen = {str(each.get("name")): each for each in statuses if "resources" in each} if statuses else {}
+        for container in tables(spec, name) if seen else ():
+            mine = seen.get(str(container.get("name")), NONE_HELD)
+            wanted = table(table(container, "resources"), "requests")
+            held = (table(table(mine, "resources"), "requests"), table(mine, "allocatedResources"))
+            if mine and any(each.get(key) != wanted.get(key) for each in held if each for key in RESIZED):
+                found[str(container.get("name"))] = mine
+    if found and any(
+        each.get("type") == "PodResizePending" and each.get("reason") == "Infeasible"
+        for each in tables(status, "conditions")
+    ):
+        return {name: {**each, "infeasible": True} for name, each in found.items()}
+    return found or NONE_HELD
+
+
 def _with_init_steps(
-    spec: Mapping[str, Any], unread: list[str], running: Resources, devices: dict[str, int]
+    spec: Mapping[str, Any], unread: list[str], held: Held, running: Resources, devices: dict[str, int]
 ) -> tuple[Resources, dict[str, int]]:
     """The resources of the containers with the sidecars among the init containers, or of the largest init step."""
     sidecars, sidecar_devices = Resources(), dict[str, int]()
     peak, peak_devices = Resources(), dict[str, int]()
     for container in tables(spec, "initContainers"):
-        needs, own = _requests(container, unread)
+        needs, own = _requests(container, unread, held)
         if container.get("restartPolicy") == "Always":
             sidecars, sidecar_devices = sidecars + needs, _sum(sidecar_devices, own)
             needs, own = Resources(), {}
@@ -57,7 +92,9 @@ def _as_the_pod_asks(spec: Mapping[str, Any], unread: list[str], of_containers: 
     )
 
 
-def _requests(container: Mapping[str, Any], unread: list[str], pods: int = 0) -> tuple[Resources, dict[str, int]]:
+def _requests(
+    container: Mapping[str, Any], unread: list[str], held: Held, pods: int = 0
+) -> tuple[Resources, dict[str, int]]:
     resources = table(container, "resources")
     wanted = {**table(resources, "limits"), **table(resources, "requests")}
     needs = Resources(
@@ -66,9 +103,19 @@ def _requests(container: Mapping[str, Any], unread: list[str], pods: int = 0) ->
         storage=read_amount(wanted, "ephemeral-storage", quantity.parse_bytes, unread) or 0,
         pods=pods,
     )
+    if held and (status := held.get(str(container.get("name")))):
+        needs = _resized(needs, status, unread)
     devices = read_devices(wanted, unread)
     others = read_others(wanted)
     return needs, {**devices, **others} if others else devices
+
+
+def _resized(needs: Resources, status: Mapping[str, Any], unread: list[str]) -> Resources:
+    """The needs of a container that is resized in place."""
+    each = (table(table(status, "resources"), "requests"), table(status, "allocatedResources"))
+    sizes = [read_resources({key: one.get(key) for key in RESIZED}, unread) for one in each]
+    sizes += [] if status.get("infeasible") else [needs]
+    return needs._replace(millicores=max(size.millicores for size in sizes), memory=max(size.memory for size in sizes))
 
 
 def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
