@@ -146,6 +146,31 @@ async def test_each_look_and_each_decision_of_a_long_queue_is_a_piece() -> None:
     assert await turns_during(Controller(50)) <= 2
 
 
+async def test_each_node_that_is_read_is_a_piece() -> None:
+    """300 nodes of 60 unlike pools take 50 ms in one piece."""
+    controller = Controller(1, step=0.02)
+    controller.cache.replace("nodes", [node(f"n{number}", H100) for number in range(60)], "2")
+    assert await turns_during(controller) >= 60
+    assert len(controller.index.fleet().pools[0].nodes) == 60
+
+
+async def test_a_node_that_changes_between_two_pieces_is_read_as_it_is_then() -> None:
+    controller = Controller(1)
+    controller.cache.replace("nodes", [node(f"n{number}", H100) for number in range(3)], "2")
+    pieces = controller.index.read_nodes()
+    next(pieces)
+    changed = node("n0", H100, cordoned=True)
+    changed["metadata"]["resourceVersion"] = "9"
+    controller.cache.apply("nodes", "MODIFIED", changed)
+    gone = node("n1", H100)
+    gone["metadata"]["resourceVersion"] = "10"
+    controller.cache.apply("nodes", "DELETED", gone)
+    assert [each.name for each in controller.index.fleet().pools[0].nodes] == ["n0", "n2"]
+    list(pieces)
+    (pool,) = controller.index.fleet().pools
+    assert [(each.name, each.unready is not None) for each in pool.nodes] == [("n0", True), ("n2", False)]
+
+
 def test_holding_devices_for_many_jobs_is_done_in_pieces() -> None:
     cluster = fleet(node("a", H100), node("b", H100), pod("full", "a", {"nvidia.com/gpu": 4}))
     from gpujob.fleet.kubernetes.priority_classes import PriorityClass

@@ -80,8 +80,8 @@ class Reconciler:
     async def round(self) -> None:
         """One round over everything that changed: the steps in order."""
         self.work.counters.rounds += 1
-        # 1. Gather: the jobs that changed or whose time has come.
-        self._slice.begin()
+        # 1. Gather: the nodes that changed, and the jobs that did or whose time has come.
+        await self._slice.run(self.work.index.read_nodes())
         for uid in self._gather():
             job = self.work.index.jobs.get(uid)
             if job is None:

@@ -14,6 +14,8 @@ import structlog
 from gpujob.cluster.cache.watched_kinds import PoolRecord
 from gpujob.cluster.client.api_errors import ApiError
 from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.turns import TimeSlice
+from gpujob.cluster.queue.work_queue import DEFAULT_TIMINGS
 from gpujob.cluster.writer.writes import NotLeader, Writer
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
@@ -40,6 +42,7 @@ class PoolPublisher:
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._index, self._writer, self._is_leader, self._wall, self._clock = index, writer, is_leader, wall, clock
+        self._slice = TimeSlice(clock, DEFAULT_TIMINGS.loop_slice)
         self._published_at: tuple[int, ...] = ()
         self._published = -math.inf
         self._given: frozenset[tuple[str, int]] = frozenset()
@@ -71,6 +74,7 @@ class PoolPublisher:
 
     async def _publish_once(self) -> None:
         try:
+            await self._slice.run(self._index.read_nodes())
             await self.publish(self._index.fleet())
         except NotLeader as error:
             self._published_at = ()

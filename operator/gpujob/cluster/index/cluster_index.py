@@ -105,18 +105,9 @@ class ClusterIndex(OwnedObjects):
 
     def fleet(self, reserved: Iterable[PodReservation] | None = None) -> Fleet:
         """The current fleet, after the reservations of children and of placements in flight; None: those of `under_way`."""
-        self._follow()
+        for _ in self.read_nodes():
+            pass
         self._reserve(self.under_way() if reserved is None else reserved)
-        nodes = cast("Mapping[Key, Node]", self.cache.objects("nodes"))
-        for name in sorted(self._unread):
-            node = nodes.get(("", name))
-            if node is not None:
-                with self._alone("nodes", ("", name)) as went_well:
-                    self._index.put_node(*self._reader.read(node, self.catalog))
-                if not went_well:
-                    with contextlib.suppress(Exception):
-                        self._index.drop_node(name)
-        self._unread.clear()
         classes = cast("Mapping[Key, RuntimeClass]", self.cache.objects("runtimeclasses"))
         known_classes = {name: held for (_, name), held in classes.items()}
         if "runtimeclasses" in self.cache.unread:
@@ -134,6 +125,20 @@ class ClusterIndex(OwnedObjects):
             volumes=self._volumes,
             priorities=known,
         )
+
+    def read_nodes(self) -> Iterator[None]:
+        """Reads the nodes that changed, one by one, so that the caller can run other tasks between them; `fleet` reads the rest."""
+        self._follow()
+        nodes = cast("Mapping[Key, Node]", self.cache.objects("nodes"))
+        for name in sorted(self._unread):
+            if name in self._unread and (node := nodes.get(("", name))) is not None:
+                with self._alone("nodes", ("", name)) as went_well:
+                    self._index.put_node(*self._reader.read(node, self.catalog))
+                if not went_well:
+                    with contextlib.suppress(Exception):
+                        self._index.drop_node(name)
+            self._unread.discard(name)
+            yield
 
     def _follow(self) -> None:
         """Brings the index of the fleet up to date with the cache."""

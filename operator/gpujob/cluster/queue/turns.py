@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gpujob.cluster.client.rate_limit import Clock
 
@@ -26,6 +26,12 @@ class TimeSlice:
         await asyncio.sleep(0)
         self._began = self._clock()
         return True
+
+    async def run(self, pieces: Iterable[object]) -> None:
+        """Does work that comes in small pieces."""
+        self.begin()
+        for _ in pieces:
+            await self.pause()
 
 
 class ProgressPace:
