@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from email.utils import format_datetime
@@ -65,3 +66,32 @@ def test_every_job_ends_as_with_a_right_clock_at_the_same_cost(name: str, offset
     assert world.left() == wanted.left()
     # The pause before another attempt may be shorter; a minute of 8 GPUs costs 53 cents.
     assert dollars(world) <= dollars(wanted) + 0.53
+
+
+async def play_set_back(spec: dict[str, Any], program: Program, second: float) -> World:
+    """The clock of the API server itself, which stamps objects too, is set back by an hour; the Lease is renewed every five seconds."""
+    deeds = ((1.0, lambda world: world.submit("j", gpusPerNode=8, **spec)),)
+    world = World(Story("set back", deeds, program, nodes=1, until=1200.0))
+    server, right = world.server, world.server.time
+    server.time = lambda: right() - timedelta(seconds=3600.0 if server.loop.time() >= second else 0.0)  # type: ignore[method-assign]
+
+    def renew() -> None:
+        world.processes[0].clock.note(server.date())
+        server.loop.call_later(5.0, renew)
+
+    server.loop.call_later(5.0, renew)
+    until = server.loop.create_task(asyncio.sleep(1190.0))
+    world._until_still = lambda: until  # type: ignore[method-assign, assignment, return-value]
+    await world.run()
+    return world
+
+
+def test_a_clock_that_is_set_back_keeps_no_job_that_has_ended() -> None:
+    world = run(play_set_back({"ttlSecondsAfterFinished": 60}, Program(runs_for=20.0), 36.0))
+    assert world.server.objects["gpujobs"] == {}
+
+
+def test_a_clock_that_is_set_back_excludes_no_node_for_an_hour() -> None:
+    world = run(play_set_back({}, Program(evicted=1, runs_for=40.0), 36.0))
+    (job,) = world.server.objects["gpujobs"].values()
+    assert (job["status"]["state"], job["status"]["attempt"]) == ("Succeeded", 2)

@@ -165,12 +165,22 @@ def pause(number: int, timings: Timings) -> float:
     return min(timings.retry_longest, timings.retry_first * 2.0 ** min(number - 1, 32))
 
 
+def pause_began(job: JobRecord) -> object:
+    """When the last attempt ended (RFC 3339), as the status says it."""
+    return _last_entry(job).get("to")
+
+
+def _last_entry(job: JobRecord) -> Mapping[str, Any]:
+    """The entry of the last attempt in the status; empty if it has none."""
+    return next((entry for entry in tables(job.status, "attempts") if entry.get("attempt") == last_attempt(job)), {})
+
+
 def pause_left(job: JobRecord, now: datetime, timings: Timings) -> float:
     """Seconds until the attempt after a failed one can follow; 0 if no pause is left.
 
     At most the pause itself: an entry from another clock delays no job.
     """
-    last = next((entry for entry in tables(job.status, "attempts") if entry.get("attempt") == last_attempt(job)), {})
+    last = _last_entry(job)
     ended, blame = read_time(last.get("to")), str(last.get("blame", ""))
     if ended is None or blame not in tuple(Blame):
         return 0.0

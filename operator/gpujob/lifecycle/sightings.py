@@ -74,9 +74,11 @@ class Sightings:
     made: tuple[str, float] = UNSEEN
     """The child that this process created, and when."""
     running: tuple[str, float, float] = ("", 0.0, 0.0)
-    """A startTime, when it was first seen, and the seconds that had passed since then; the same for the next two."""
+    """A startTime, when it was first seen, and the seconds that had passed since then; the same for the next three."""
     failing: tuple[str, float, float] = ("", 0.0, 0.0)
     """A failingSince."""
+    paused: tuple[str, float, float] = ("", 0.0, 0.0)
+    """The end of the last attempt."""
     over: tuple[str, float, float] = ("", 0.0, 0.0)
     """When the job ended."""
 

@@ -14,6 +14,7 @@ from test_records_of_objects import PLAIN, WHOLE
 from gpujob.api.kinds.gpupool import GPUPoolStatus
 from gpujob.fleet.kubernetes.parse import read_node
 from gpujob.fleet.pools.arriving import Arriving
+from gpujob.lifecycle.timings import Timings
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.profile_measurements import LEAST, MOST, Profile, profile_of
 from gpujob.status import pools
@@ -131,9 +132,9 @@ def test_a_node_with_devices_or_without_a_time_is_not_waited_for() -> None:
     assert list(waits.still_arriving([Arriving("n", "", "soon")], NOW)) == []
 
 
-@pytest.mark.parametrize(("until", "out"), [(0, False), (1, True), (86400, True), (86401, False)])
-def test_a_node_is_left_out_until_its_time_and_for_a_day_at_most(until: int, out: bool) -> None:
-    assert timedelta(days=1) == LONGEST_EXCLUSION
+@pytest.mark.parametrize(("until", "out"), [(0, False), (1, True), (1200, True), (1201, False)])
+def test_a_node_is_left_out_until_its_time_and_for_twice_its_length_at_most(until: int, out: bool) -> None:
+    assert timedelta(seconds=2 * Timings().node_excluded) == LONGEST_EXCLUSION
     status = {"excludedNodes": [{"name": "n", "until": at(until), "reason": LONG, "attempt": 3}]}
     assert list(waits.excluded_nodes(status, NOW)) == ([("n", at(until), 3, LONG[:64])] if out else [])
     assert bool(list(waits.pools_away({"excludedPools": [{"name": "p", "until": at(until)}]}, NOW))) is (until > 0)

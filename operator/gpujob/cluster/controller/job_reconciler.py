@@ -77,12 +77,15 @@ class JobReconciler:
         if found.requeue_after is not None:
             work.requeue_after(job.uid, found.requeue_after)
         if is_final(job) and isinstance(found.action, actions.Nothing) and all(child.ended for child in view.children):
-            self._put_aside(job)
+            self._put_aside(job, goes=found.requeue_after is not None)
         return found.action
 
-    def _put_aside(self, job: JobRecord) -> None:
-        """Forgets all of an ended job but its record, once its figures are not exposed any more."""
+    def _put_aside(self, job: JobRecord, *, goes: bool) -> None:
+        """Forgets all of an ended job but its record, once its figures are not exposed any more. `goes`: it has a time to live."""
         work, ended = self._work, read_time(job.status.get("completionTime"))
+        if goes and ended is not None and ended > work.wall():
+            # The server's clock was set back: only this process remembers how long ago that was.
+            return
         left = (
             (ended + RECENT - work.wall()).total_seconds() if ended is not None and job.uid in work.telemetry else 0.0
         )

@@ -1,4 +1,5 @@
-"""How long something has lasted that may end a job for good: its running, the time since its first failure, and since its end.
+"""How long something has lasted: what may end a job for good, its running, the time since its first failure and since its end; and the
+pause after a failure.
 
 The server's clock says it, as long as it agrees with what this process saw pass by its own clock: an API server whose clock jumps, or
 one of several whose clock is wrong, ends no job. A process that starts has seen nothing pass, and believes the server's clock once.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from gpujob.lifecycle.attempts import pause_began
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts.cost import CLOCKS
 from gpujob.status.attempts.waits import read_time
@@ -22,6 +24,11 @@ def run_clock(evaluation: Evaluation, start: object) -> datetime:
 def retry_clock(evaluation: Evaluation) -> datetime:
     """The time now as spec.retries.withinSeconds counts it, from status.failingSince."""
     return _clock(evaluation, "failing", evaluation.job.status.get("failingSince"), evaluation.sightings.looked)
+
+
+def pause_clock(evaluation: Evaluation) -> datetime:
+    """The time now as the pause after a failed attempt counts it, from the end of that attempt."""
+    return _clock(evaluation, "paused", pause_began(evaluation.job), evaluation.sightings.looked)
 
 
 def end_clock(evaluation: Evaluation, end: object) -> datetime:

@@ -7,6 +7,7 @@ from gpujob.lifecycle.attempts import gone, last_attempt, next_attempt, pause_le
 from gpujob.lifecycle.children import live_pods, said_of, seconds_of_grace
 from gpujob.lifecycle.failures.causes import lost_with_node
 from gpujob.lifecycle.limits import nearest_limit
+from gpujob.lifecycle.steps import lasting
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.job import job_status
 from gpujob.status.records.objects import PodState
@@ -36,7 +37,7 @@ def without_child(evaluation: Evaluation) -> Action:
         return Schedule()
     if (limited := _at_limit(evaluation)) is not None:
         return limited
-    if (left := pause_left(job, now.server, evaluation.timings)) > 0:
+    if (left := pause_left(job, lasting.pause_clock(evaluation), evaluation.timings)) > 0:
         evaluation.requeue(left)
         return Nothing()
     if pods := _pods_in_the_way(evaluation):

@@ -20,7 +20,8 @@ from gpujob.values.quantity import parse_bytes
 from gpujob.values.untrusted import one_line, tables, whole_number
 from gpujob.values.vocabulary import ConditionType, Reason, Vendor
 
-LONGEST_EXCLUSION: Final = timedelta(days=1)
+LONGEST_EXCLUSION: Final = timedelta(minutes=20)
+"""Twice as long as the operator excludes a node (`Timings.node_excluded`)."""
 
 LENGTH_OF_TIME: Final = 20
 
@@ -236,7 +237,7 @@ def excluded_nodes(status: Mapping[str, Any], now: datetime) -> Iterator[Exclude
     """The nodes of status.excludedNodes whose time is not over."""
     for entry in tables(status, "excludedNodes")[:REMEMBERED]:
         name, until = entry.get("name"), read_time(entry.get("until"))
-        # An entry that another clock wrote excludes nothing for long.
+        # An entry of another clock excludes nothing: of one that was set back since, too.
         if isinstance(name, str) and name and until is not None and now < until <= now + LONGEST_EXCLUSION:
             attempt, why = whole_number(entry.get("attempt")) or 0, one_line(str(entry.get("reason") or "")[:64])
             yield ExcludedNode(name[:253], write_time(until), attempt, why)
