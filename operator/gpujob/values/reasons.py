@@ -66,8 +66,7 @@ class Reason(StrEnum):
     IMAGE_VOLUME_UNSUPPORTED = ("ImageVolumeUnsupported", "the kubelet or container runtime of the nodes cannot mount code.image",
         "upgrade them, or bring the code by a ConfigMap or a PersistentVolumeClaim")
     ACCESS_MODE = ("AccessMode",
-        "only one node, or one pod, at a time can mount a volume of the job. The job has several nodes: Impossible. Or another pod "
-        "mounts the volume: Queued",
+        "only one node, or one pod, can mount a volume: the job has several nodes (Impossible), or another pod mounts it (Queued)",
         "a ReadWriteMany volume, or one node; where another pod mounts it, none: the job starts when that pod ends")
     PRICE_CAP = ("PriceCap", "the whole job costs more an hour than placement.maxPricePerHour", "raise the limit, or ask for less")
     PRICE_UNKNOWN = ("PriceUnknown", "a price limit or a budget is set and the pool has no price", "give the pool a price in a GPUPool")
@@ -308,8 +307,7 @@ class Reason(StrEnum):
         "the owner of the finalizer removes it")
     EARLIER_ATTEMPT_ENDING = ("EarlierAttemptEnding",
         "a pod of an earlier attempt still runs, and two attempts must not write one checkpoint",
-        "none while the pod shuts down; delete the pod (`kubectl delete pod`) that the sentence says was not asked to end; delete the "
-        "node if it is dead; restart the node if it is Ready and the pod hangs")
+        "what the sentence says: wait, delete the pod that nothing asked to end, delete a dead node, or restart a node where it hangs")
     REPORTER_READ = ("ReporterRead", "the operator reads what the job's program reports", "none")
     NO_REPORTER = ("NoReporter", "nothing listens on the reporter's port", "none, or gpujob_report.step() in a program without torch")
     TELEMETRY_BLOCKED = ("TelemetryBlocked", "a network policy, a firewall or a mesh's proxy keeps the operator from the pod's port",

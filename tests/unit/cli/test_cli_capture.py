@@ -174,7 +174,7 @@ def test_capturing_a_capture_changes_nothing(gpujob: Command) -> None:
 def test_a_file_is_written_and_counted(gpujob: Command, tmp_path: Path) -> None:
     answer = gpujob("capture", "--cluster", MIXED, "-o", tmp_path / "c.yaml")
     assert (answer.out, answer.err.split(": ")[1][:17]) == ("", "9 nodes, 14 pods ")
-    assert "names of namespaces, nodes, pools, jobs, pods, claims and volumes are in it" in answer.err
+    assert "; it has names of namespaces, nodes, pools, jobs, pods, claims and volumes" in answer.err
 
 
 def test_without_nodes_there_is_nothing_to_capture(gpujob: Command, tmp_path: Path) -> None:

@@ -48,8 +48,6 @@ Redaction = Callable[[Table, set[str]], dict[str, Any] | None]
 """What is kept of an object, given the labels and uids that others select by; None: nothing."""
 
 NAMES: Final = "namespaces, nodes, pools, jobs, pods, claims and volumes"
-"""Objects that keep their names: a plan says them, and one object refers to another by them."""
-
 HEADER: Final = f"""\
 # A cluster captured by `kubectl gpujob capture`: what the planner reads, nothing else. Replay it without a cluster:
 #   kubectl gpujob plan -f JOB --cluster THIS-FILE
@@ -124,8 +122,7 @@ def write(documents: list[dict[str, Any]], path: str) -> None:
         why = (error.strerror or str(error)).lower()
         raise BadInput(f"-o {path}: {why}; name a file that can be written") from error
     nodes, pods = (sum(document["kind"] == kind for document in documents) for kind in ("Node", "Pod"))
-    say(f"wrote {path}: {nodes} nodes, {pods} pods and what GPUPools, GPURuntimes and RuntimeClasses there are")
-    say(f"names of {NAMES} are in it; commands, images, values of variables and addresses are not")
+    say(f"wrote {path}: {nodes} nodes, {pods} pods and what pools are read from; it has names of {NAMES}")
 
 
 def _site(raw: Table, selected: set[str]) -> dict[str, Any] | None:
