@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpujob.cli.input.impersonation import Headers, headers_of
 from gpujob.values.errors import BadInput
 
 SECONDS: Final = 30
@@ -26,6 +27,8 @@ class Connection:
 
     configuration: Any
     pool: Any
+    acts_as: Headers = ()
+    """The headers of another account that the kubeconfig's user acts as."""
 
     def get(self, path: str, most: int | None = None, body: bytes | None = None) -> tuple[int, bytes]:
         """Status and body of one answer, of which at most so many bytes are read; BadInput when there is none.
@@ -45,13 +48,14 @@ class Connection:
         from urllib3.exceptions import HTTPError
 
         url = self.configuration.host.rstrip("/") + path
-        headers = self._headers() if most is None else {**self._headers(), "accept-encoding": "identity"}
+        sent = {} if most is None else {"accept-encoding": "identity"}
+        headers = self._headers(**sent, **({} if body is None else {"content-type": "application/json"}))
         try:
             answer = self.pool.request(
                 "GET" if body is None else "POST",
                 url,
                 body=body,
-                headers=headers if body is None else {**headers, "content-type": "application/json"},
+                headers=headers,
                 timeout=SECONDS,
                 retries=False,
                 redirect=False,
@@ -75,7 +79,7 @@ class Connection:
         from urllib3.exceptions import HTTPError
 
         url = self.configuration.host.rstrip("/") + path
-        headers = {**self._headers(), "accept": "*/*", "accept-encoding": "identity"}
+        headers = self._headers(**{"accept": "*/*", "accept-encoding": "identity"})
         try:
             answer = self.pool.request(
                 "GET", url, headers=headers, timeout=Timeout(connect=SECONDS, read=None), retries=False, redirect=False,
@@ -101,11 +105,18 @@ class Connection:
             f"no answer from {self.configuration.host} ({why}); check --context and --kubeconfig, {OFFLINE}"
         )
 
-    def _headers(self) -> dict[str, str]:
+    def _headers(self, **more: str) -> Any:
+        """What each request sends, with `more` in place of the usual; a header may stand there several times."""
+        from urllib3 import HTTPHeaderDict
+
         # Requested each time: here the client renews an expired token.
         settings = self.configuration.auth_settings().values()
         tokens = {setting["key"]: setting["value"] for setting in settings if setting.get("value")}
-        return {"accept": "application/json", "accept-encoding": "gzip", "user-agent": "kubectl-gpujob", **tokens}
+        usual = {"accept": "application/json", "accept-encoding": "gzip", "user-agent": "kubectl-gpujob"}
+        headers = HTTPHeaderDict(usual | tokens | more)
+        for name, value in self.acts_as:
+            headers.add(name, value)
+        return headers
 
 
 def connect(kubeconfig: str | None, context: str | None) -> Connection:
@@ -137,7 +148,8 @@ def connect(kubeconfig: str | None, context: str | None) -> Connection:
     if complaints.said:
         where = "account of this pod" if inside else f"kubeconfig {location}"
         raise BadInput(f"the {where} cannot be used ({complaints.said[0].splitlines()[0]}); fix it, {OFFLINE}")
-    return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager)
+    acts_as = () if inside else headers_of(location, context)
+    return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager, acts_as)
 
 
 def namespace_of(kubeconfig: str | None, context: str | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from gpujob.cli.input.spans import LONGEST, seconds_in
 from gpujob.cli.printing import plain
 from gpujob.status.attempts.spending import spans
 from gpujob.values.errors import BadInput
@@ -19,10 +19,6 @@ from gpujob.values.untrusted import table
 
 BY: Final = ("namespace", "profile", "pool", "job")
 """Words that jobs can be grouped by."""
-
-UNITS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-LONGEST: Final = 3650 * 86400
-"""The longest --since, in seconds."""
 
 NOTE: Final = "jobs that were deleted are not counted"
 
@@ -116,8 +112,7 @@ def groups(text: str) -> tuple[str, ...]:
 
 def ago(text: str, now: datetime) -> datetime:
     """The time that --since means, for example 30d; BadInput for what is none."""
-    number = re.fullmatch(r"([0-9]{1,9})([mhdw])", text, re.ASCII)
-    seconds = int(number[1]) * UNITS[number[2]] if number else 0
-    if not 0 < seconds <= LONGEST:
+    seconds = None if text[-1:].isdigit() else seconds_in(text)
+    if seconds is None or not 0 < seconds <= LONGEST:
         raise BadInput(f"--since: {text!r} is no time of at most 3650 days; write for example 90m, 12h, 30d or 4w")
     return now - timedelta(seconds=seconds)

@@ -63,7 +63,9 @@ FOLLOW: Final = Option(("--follow", "-f"), "Go on until the pods have ended.")
 RANK: Final = Option(("--rank",), "The pod of this number alone, from 0; all when absent.", metavar="N")
 ATTEMPT: Final = Option(("--attempt",), "The pods of this attempt, from 1; the newest when absent.", metavar="N")
 WANTED: Final = Option(("--for",), "What is waited for.", choices=("complete", "running"), default="complete")
-TIMEOUT: Final = Option(("--timeout",), "Seconds to wait at most; no limit when absent.", metavar="SECONDS")
+TIMEOUT: Final = Option(
+    ("--timeout",), "How long to wait at most: 600 (seconds), 90m or 12h; no limit when absent.", metavar="TIME"
+)
 BY: Final = Option(("--by",), "The groups: namespace, profile, pool, job.", metavar="WORDS", default="namespace")
 SINCE: Final = Option(("--since",), "How far to look back: 90m, 12h, 30d or 4w.", metavar="TIME", default="30d")
 SPENT_IN: Final = Option(("--namespace", "-n"), "The jobs of this namespace; of all when absent.", metavar="NAME")
@@ -111,6 +113,26 @@ VERBS: Final[Mapping[str, Verb]] = {
     "capture": Verb(commands.capture, (WRITTEN, REDACTED, OPERATOR_NAMESPACE, *ACCOUNT)),
 }
 
+USUAL: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("validate", "check", "lint", "test", "simulate", "schedule", "why"), "plan -f JOB"),
+    **dict.fromkeys(("describe", "status", "show", "inspect", "info"), "explain NAME"),
+    **dict.fromkeys(("list", "ls", "get", "ps", "jobs", "squeue", "queue"), "top, or kubectl get gpujobs"),
+    **dict.fromkeys(("nodes", "gpus", "sinfo"), "pools"),
+    **dict.fromkeys(("submit", "apply", "create", "run", "start", "sbatch", "srun"), "kubectl apply -f JOB"),
+    **dict.fromkeys(("delete", "cancel", "stop", "kill", "scancel", "rm"), "kubectl delete gpujob NAME"),
+    **dict.fromkeys(("suspend", "pause", "resume"), "spec.suspend of the GPUJob: kubectl edit gpujob NAME"),
+}
+"""Words of other tools, and what to write in their place."""
+
+PREFIXES: Final = ("gpujob", "gpujobs", "gj", "gpupool", "gpupools", "gpool")
+"""The kinds that kubectl writes before a name: gpujob/train, gpujobs.gpujob.dev/train."""
+
+
+def _bare(name: str) -> str:
+    """A name without its kind; a name has no slash."""
+    kind, _, rest = name.partition("/")
+    return rest if kind.partition(".")[0].lower() in PREFIXES else name
+
 
 def run_verb(arguments: list[str], program: str) -> int:
     """Runs one command; returns its exit code. Raises BadInput for an invalid command line."""
@@ -120,6 +142,8 @@ def run_verb(arguments: list[str], program: str) -> int:
     word, *rest = arguments
     if rest and f"{word} {rest[0]}" in VERBS:
         word, rest = f"{word} {rest[0]}", rest[1:]
+    if word not in VERBS and (meant := USUAL.get(word.lower())):
+        raise BadInput(f"no such command '{word}'; did you mean {meant}?")
     verb, name = verb_of(VERBS, word, program), f"{program} {word}"
     if HELP.intersection(rest):
         print(parser_of(verb, name).format_help(), end="")
@@ -132,4 +156,7 @@ def run_verb(arguments: list[str], program: str) -> int:
             raise BadInput(f"{option.flags[-1]}: is empty; name a namespace, or leave {option.flags[-1]} out")
         if given and not is_namespace(given):
             raise BadInput(f"{option.flags[-1]}: {NO_NAMESPACE.format(one_line(given[:60]))}")
+    for option in (JOB_NAME, WHY_NOT):
+        if said.get(option.name):
+            said[option.name] = _bare(said[option.name])
     return verb.act(Request(**said))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpujob.cli.input.live import LiveCluster
+from gpujob.cli.input.spans import LONGEST, seconds_in
 from gpujob.values.errors import BadInput
 from gpujob.values.untrusted import condition, one_line, table
 from gpujob.values.vocabulary import ConditionType, State
@@ -76,10 +77,9 @@ def waiting_for(cluster: LiveCluster, name: str, namespace: str | None, what: st
     """The wait that a command line asks for; BadInput for an invalid time."""
     seconds = None
     if timeout is not None:
-        try:
-            seconds = float(timeout.removesuffix("s"))
-        except ValueError:
-            seconds = -1.0
-        if not 0 <= seconds <= 1e9:
-            raise BadInput(f"--timeout: {timeout!r} is not a number of seconds")
+        seconds = seconds_in(timeout)
+        if seconds is None or seconds > LONGEST:
+            raise BadInput(
+                f"--timeout: {timeout!r} is no time of at most 3650 days; write seconds (600), or for example 90m or 12h"
+            )
     return Wait(lambda: cluster.gpujob(name, namespace), what == "running", seconds)
