@@ -121,7 +121,7 @@ verify: .venv/ready ## Fails when a generated file differs from its source.
 	$(RUN) -m gpujob.api.generate.fields_page --check docs/fields.md
 
 .PHONY: binaries
-binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their Go modules into the user's cache (about 12 minutes once).
+binaries: .venv/ready ## Builds kube-apiserver, etcd, kwok and others from their Go modules into the user's cache (8 to 12 minutes on 2 cores, once).
 	@$(CLUSTER) build
 	@$(CLUSTER) build helm-3
 	@$(CLUSTER) build release

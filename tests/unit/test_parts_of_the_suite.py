@@ -65,7 +65,7 @@ def test_no_more_parts_run_at_once_than_there_are_places(tmp_path: Path) -> None
         def test_it():
             mine = pathlib.Path(__file__).with_suffix(".runs")
             mine.touch()
-            time.sleep(1)
+            time.sleep(1)  # In which a third one would begin.
             assert len(list(mine.parent.glob("*.runs"))) <= 2
             mine.unlink()
     """

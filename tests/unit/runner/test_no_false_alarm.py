@@ -159,11 +159,13 @@ def test_a_process_that_was_stopped_does_not_stand_still_for_that_time(tmp_path:
         # Since the last sign of work at least that long, by its own clock.
         before, began = run.still(), time.monotonic()
         run.process.send_signal(signal.SIGSTOP)
-        time.sleep(stopped)
+        time.sleep(stopped)  # The pause itself.
         run.process.send_signal(signal.SIGCONT)
-        # It notes the pause with its next beat.
-        time.sleep(2.5)
-        after, passed = run.still(), time.monotonic() - began
+        # It notes the pause with its next beat: without that the difference stays for ever.
+        after, passed, end = run.still(), time.monotonic() - began, time.monotonic() + 10.0
+        while after > before + passed - stopped + 2.0 and time.monotonic() < end:
+            time.sleep(0.2)
+            after, passed = run.still(), time.monotonic() - began
     assert before <= after <= before + passed - stopped + 2.0
 
 

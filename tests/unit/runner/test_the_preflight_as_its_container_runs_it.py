@@ -113,7 +113,7 @@ def oldest_python() -> str | None:
 def test_the_oldest_python_runs_it(tmp_path: Path) -> None:
     python = oldest_python()
     if python is None:
-        pytest.skip("this machine has no Python 3.9")
+        pytest.skip("the oldest Python of images, 3.9, is missing: `python3.9` on PATH or in pyenv")
     torch(tmp_path)
     code, result, _ = started(tmp_path, python=python, memory=100 << 30)
     assert (code, result["findings"]) == (0, [])
