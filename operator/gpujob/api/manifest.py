@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from gpujob.api.suggestions import hint, hint_of_spec, meant
+from gpujob.api.suggestions import choices, hint, hint_of_spec, meant, right_word
 from gpujob.api.table_examples import table_example
 from gpujob.api.validation.rule import Rule, broken
 from gpujob.values.errors import BadManifest
@@ -248,7 +248,8 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
             name, _, value = given[:60].partition("=")
             return f"must be a table; write {{name: {one_line(name)}, value: {json.dumps(value)}}}, got {_given(given)}"
         case "tuple_type" if isinstance(given, str):
-            return f"must be a list, for example {_as_list(given, problem['loc'])}, got {_given(given)}"
+            wanted = right_word(given[:60], choices(kind, problem["loc"]))
+            return f"must be a list, for example {_as_list(wanted, problem['loc'])}, got {_given(given)}"
         case "model_type" if problem["loc"][-1] in ALLOWING and isinstance(given, (list, str)):
             names = ", ".join(str(each)[:63] for each in (given[:4] if isinstance(given, list) else [given]))
             return f"must say allow or deny; write {problem['loc'][-1]}: {{allow: [{one_line(names)}]}}, got {_given(given)}"

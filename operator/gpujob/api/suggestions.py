@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -16,7 +16,8 @@ def _by_word(words_of: Mapping[str, str]) -> dict[str, str]:
 
 USUAL_WORDS: Final = _by_word({
     "spec.gpusPerNode":
-        "gpu gpus gpucount numgpus gpuspernodes nvidia.com/gpu amd.com/gpu devices nprocpernode procpernode slots",
+        "gpu gpus gpucount numgpus gpuspernodes nvidia.com/gpu amd.com/gpu devices nprocpernode procpernode slots "
+        "gres ntasks-per-node gpus-per-node gpus-per-task",
     "spec.nodes": "replicas workers numworkers numnodes nnodes parallelism completions minavailable",
     "spec.images.cuda.image and spec.images.rocm.image": "image containerimage",
     "spec.gpusPerNode for GPUs and spec.resources.cpu and memory": "limits requests",
@@ -27,11 +28,12 @@ USUAL_WORDS: Final = _by_word({
     "spec.resources.memory (of the host) or spec.gpuMemory (of each GPU)": "memory mem ram",
     "spec.placement.vendors": "vendor vendors gpuvendor",
     "spec.placement.accelerators.allow": "accelerator accelerators gputype gpumodel gpuproduct",
-    "spec.placement.pools.allow": "pool pools nodepool nodeselector nodename affinity",
+    "spec.placement.pools.allow": "pool pools nodepool nodeselector nodename affinity partition partitions "
+        "zone zones region regions",
     "spec.placement.capacityTypes": "spot preemptible capacitytype usespot",
     "spec.placement.maxPricePerHour": "maxprice pricecap maxpriceperhour",
     "spec.placement.budget": "budget maxcost costlimit maxbudget",
-    "spec.activeDeadlineSeconds": "deadline activedeadlineseconds timeout timelimit maxruntime walltime",
+    "spec.activeDeadlineSeconds": "deadline activedeadlineseconds timeout timelimit maxruntime walltime time",
     "spec.ttlSecondsAfterFinished": "ttl ttlseconds cleanup",
     "spec.placement.objective": "objective strategy",
     "spec.command": "entrypoint cmd run",
@@ -55,6 +57,11 @@ NOT_OFFERED: Final = _by_word({
     "host access is not offered; fabric.hostNetwork of a GPUPool is an admin's":
         "hostnetwork hostpid hostipc hostport hostusers",
     "folders of the host are not offered; use a persistentVolumeClaim": "hostpath",
+    "network and cloud disks are mounted by a persistentVolumeClaim, whose PersistentVolume names them":
+        "nfs iscsi cephfs glusterfs azuredisk azurefile gcepersistentdisk awselasticblockstore",
+    "there is one queue; priorityClassName orders the jobs in it": "queue queuename localqueue clusterqueue",
+    "a pod has one container of yours; do it in command, before the program starts": "initcontainers initcontainer sidecars sidecar",
+    "jobs do not wait for each other; `kubectl gpujob wait NAME` does so in a script": "dependson dependencies after",
 })  # fmt: skip
 """Words without a field of a GPUJob, in small letters, and what to use instead."""
 
@@ -80,6 +87,9 @@ WORDS_MEANT: Final = _by_word({
 """Synonyms of list words, in small letters without hyphens; used only if the list contains the target."""
 
 
+MEANT: Final = "; did you mean "
+
+
 def meant(given: str, words: Sequence[str]) -> str:
     """The end of a sentence about a word that is not in `words`: the most likely one; empty without one."""
     plain = {_plain(word): word for word in reversed(words)}
@@ -87,11 +97,35 @@ def meant(given: str, words: Sequence[str]) -> str:
     found = plain.get(asked) or (WORDS_MEANT[asked] if WORDS_MEANT.get(asked) in words else None)
     near = [] if found else difflib.get_close_matches(asked, plain, n=1, cutoff=0.7)
     word = found or (plain[near[0]] if near else None)
-    return f"; did you mean {word}?" if word else ""
+    return f"{MEANT}{word}?" if word else ""
 
 
 def _plain(word: str) -> str:
     return "".join(c for c in word.lower() if c.isalnum())
+
+
+def choices(kind: type[BaseModel], path: tuple[Any, ...]) -> tuple[str, ...]:
+    """The words that the entries of a list may be; empty where they are free or no words."""
+    model: Any = kind
+    for part in path[:-1]:
+        if isinstance(part, str) and model is not None:
+            model = _model_of(model, part)
+    fields = model.model_fields.items() if model is not None else ()
+    found = next((info.annotation for name, info in fields if (info.alias or name) == path[-1]), None)
+    return tuple(_literals(found))
+
+
+def _literals(annotation: Any) -> Iterator[str]:
+    if get_origin(annotation) is Literal:
+        yield from (word for word in get_args(annotation) if isinstance(word, str))
+        return
+    for part in get_args(annotation):
+        yield from _literals(part)
+
+
+def right_word(given: str, words: Sequence[str]) -> str:
+    """The one of `words` that is most likely meant; what was given without such a one."""
+    return meant(given, words).removeprefix(MEANT).removesuffix("?") or given
 
 
 def hint(kind: type[BaseModel], path: tuple[Any, ...]) -> str:

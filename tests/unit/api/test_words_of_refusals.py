@@ -37,6 +37,25 @@ MEANT: list[tuple[dict[str, Any], str]] = [
     ),
     ({"resources": {"shm": "1Gi"}}, "spec.resources.shm: unknown field; did you mean sharedMemory?"),
     ({"gpuMemry": "80G"}, "spec.gpuMemry: unknown field; did you mean gpuMemory?"),
+    ({"gres": 1}, "spec.gres: unknown field; did you mean gpusPerNode?"),
+    ({"time": 60}, "spec.time: unknown field; did you mean activeDeadlineSeconds?"),
+    ({"partition": "a"}, "spec.partition: unknown field; write spec.placement.pools.allow"),
+    ({"queueName": "a"}, "spec.queueName: unknown field; there is one queue; priorityClassName orders the jobs in it"),
+    (
+        {"volumes": [{"name": "a", "nfs": {}}]},
+        "spec.volumes[0].nfs: unknown field; network and cloud disks are mounted by a "
+        "persistentVolumeClaim, whose PersistentVolume names them",
+    ),
+    (
+        {"placement": {"vendors": "nvidia"}},
+        "spec.placement.vendors: must be a list, for example [NVIDIA], got 'nvidia'",
+    ),
+    ({"placement": {"devices": "MIG"}}, "spec.placement.devices: must be a list, for example [Partition], got 'MIG'"),
+    (
+        {"placement": {"capacityTypes": "spot"}},
+        "spec.placement.capacityTypes: must be a list, for example [Spot], got 'spot'",
+    ),
+    ({"placement": {"vendors": "intel"}}, "spec.placement.vendors: must be a list, for example [intel], got 'intel'"),
     ({"labels": {}}, "spec.labels: unknown field; write spec.podMetadata.labels"),
     ({"placement": {"vendor": "AMD"}}, "spec.placement.vendor: unknown field; did you mean vendors?"),
     ({"vendor": "AMD"}, "spec.vendor: unknown field; write spec.placement.vendors"),

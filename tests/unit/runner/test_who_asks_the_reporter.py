@@ -167,7 +167,9 @@ HAS_IPV6 = socket.has_dualstack_ipv6()
     [
         ("", [socket.AF_INET, *([socket.AF_INET6] if HAS_IPV6 else [])]),
         ("127.0.0.1", [socket.AF_INET]),
-        pytest.param("::1", [socket.AF_INET6], marks=pytest.mark.skipif(not HAS_IPV6, reason="this machine has no address ::1")),
+        pytest.param(
+            "::1", [socket.AF_INET6], marks=pytest.mark.skipif(not HAS_IPV6, reason="this machine has no address ::1")
+        ),
     ],
 )
 def test_a_port_answers_at_its_address_and_without_one_in_both_families(
