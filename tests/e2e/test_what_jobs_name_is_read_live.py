@@ -193,5 +193,5 @@ def test_a_claim_that_is_never_bound_is_told_before_any_gpu_is_held(
     assert (told["reason"], team.pods(uid)) == ("VolumeMissing", [])
     assert told["message"] == (
         "PersistentVolumeClaim data is not bound and names no StorageClass (`kubectl get storageclass` lists them), so "
-        "no pod with it starts; create it again or remove it from the job"
+        "no pod with it starts; create it again with a storageClassName or remove it from the job"
     )
