@@ -28,18 +28,19 @@ from gpujob.cli.cluster_file.projection import (
     resized,
 )
 from gpujob.cli.cluster_file.reservations import children_in
+from gpujob.cli.cluster_file.selected_labels import selected_labels
 from gpujob.cli.printing import as_yaml, say
 from gpujob.fleet.devices.group import TELLING
 from gpujob.fleet.dra.resource_slices import EXTENDED_CLAIM, KINDS
 from gpujob.fleet.health.conditions import read_conditions
 from gpujob.fleet.health.signals import LABELS
-from gpujob.fleet.kubernetes.namespaces import ANNOTATIONS, ENFORCE, is_terminating, read_selection
+from gpujob.fleet.kubernetes.namespaces import ANNOTATIONS, ENFORCE, is_terminating
 from gpujob.fleet.kubernetes.objects import EXTENDED_STATUS, TERMINAL_PHASES
 from gpujob.fleet.kubernetes.parse import OF_SPLITTING, pods_per_card, provider_of
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
 from gpujob.fleet.storage.volume_records import OF_DEFAULT
-from gpujob.fleet.storage.volume_ties import NEVER_ATTACHED, ZONES, Tie, read_tie, read_topologies
+from gpujob.fleet.storage.volume_ties import NEVER_ATTACHED, ZONES
 from gpujob.values.errors import BadClusterFile, BadInput
 from gpujob.values.untrusted import Table, table, tables
 from gpujob.values.vocabulary import GROUP, Label
@@ -84,7 +85,7 @@ def redacted(documents: Iterable[Any]) -> list[dict[str, Any]]:
         )
     ours = {id(child): child for child in children_in(objects)}
     objects = [item for item in objects if item["kind"] != "Job" or id(item) in ours]
-    selected = {key for item in objects for key in _selected_labels(item)}
+    selected = {key for item in objects for key in selected_labels(item)}
     if ours:
         # A GPUJob with a child says which Job is its child, whatever its state.
         owners = (each for child in ours.values() for each in tables(table(child, "metadata"), "ownerReferences"))
@@ -318,30 +319,6 @@ _KEPT: Final[Mapping[str, Redaction]] = {
     **dict.fromkeys(KINDS, _of_dra),
 }
 """How each kind is redacted, in the order in which they are written; other kinds are left out."""
-
-
-def _selected_labels(item: Table) -> Iterable[str]:
-    """Label keys that a GPUPool, a PersistentVolume, a StorageClass or a Namespace selects nodes by."""
-    if item["kind"] == "GPUPool":
-        yield from _selected_by_pool(item)
-    elif item["kind"] == "PersistentVolume":
-        yield from _keys(read_tie(item))
-    elif item["kind"] == "StorageClass":
-        yield from _keys(read_topologies(item))
-    elif item["kind"] == "Namespace" and (selection := read_selection(item)):
-        yield from dict(selection.labels)
-
-
-def _keys(tie: Tie) -> Iterable[str]:
-    return (expression.key for term in tie.terms for expression in term)
-
-
-def _selected_by_pool(pool: Table) -> Iterable[str]:
-    selector = table(table(pool, "spec"), "nodeSelector")
-    yield from table(selector, "matchLabels")
-    yield from table(table(table(pool, "spec"), "namespaceSelector"), "matchLabels")
-    yield str(table(table(pool, "spec"), "fabric").get("topologyKey"))
-    yield from (str(rule.get("key")) for rule in tables(selector, "matchExpressions"))
 
 
 def _ours(key: object) -> bool:
