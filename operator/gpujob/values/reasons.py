@@ -33,48 +33,48 @@ class Reason(StrEnum):
     MEM_TOO_SMALL = ("MemTooSmall", "a GPU has less usable memory than the job or its model needs",
         "lower gpuMemory, shard the model over more GPUs, or take larger ones")
     ARCH_UNSUPPORTED = ("ArchUnsupported", "the image has no code for this device, or no framework build has",
-        "another image in images, or another accelerator")
+        "name another image in images, or allow another accelerator")
     CPU_ARCH_MISMATCH = ("CpuArchMismatch", "the image is not built for the processors of the nodes",
-        "an image for that architecture")
+        "name an image for that architecture in images")
     DRIVER_TOO_OLD = ("DriverTooOld", "the nodes' driver is older than the image needs", "upgrade the driver, or take an older image")
     MEM_RAN_OUT = ("MemRanOut",
         "an attempt of the job ran out of GPU memory, and the device has less than it asks for since (retries.memoryFactor)",
-        "a smaller batch, or a larger GPU")
+        "use a smaller batch, or a larger GPU")
     PRECISION_UNSUPPORTED = ("PrecisionUnsupported", "the device does not compute in model.precision",
-        "another precision, or another accelerator")
+        "set another precision, or allow another accelerator")
     FRAMEWORK_UNSUPPORTED = ("FrameworkUnsupported",
         "the image lacks the framework's version, Python or package that the job asks for, or the device lacks a feature",
-        "relax framework or requires, or another image")
+        "relax framework or requires, or name another image")
     IMAGE_NEEDS_ROOT = ("ImageNeedsRoot", "the image works as root only and the job does not run as root",
-        "set securityContext.runAsUser to 0, or another image")
+        "set securityContext.runAsUser to 0, or name another image")
     NAMESPACE_EXCLUDED = ("NamespaceExcluded", "the GPUPool's namespaceSelector leaves the job's namespace out",
-        "label the namespace as the sentence says, or another pool")
+        "label the namespace as the sentence says, or use another pool")
     WHOLE_NODES_ONLY = ("WholeNodesOnly", "the pool assigns whole nodes (HostDevices), and the job requests a part of one",
         "set gpusPerNode to all GPUs of a node")
     TAINT_NOT_TOLERATED = ("TaintNotTolerated", "the nodes have a taint that the pool does not tolerate",
         "tolerate it in spec.tolerations of a GPUPool, or remove it")
     POOL_TOO_SMALL = ("PoolTooSmall",
         "the pool has fewer GPUs, or fewer nodes with enough of them, than the job needs even when it is empty",
-        "a smaller gang, or more nodes")
-    NODE_TOO_SMALL = ("NodeTooSmall", "no node has the CPU or memory that each pod asks for", "lower resources, or fewer GPUs a node")
+        "ask for a smaller gang, or add nodes")
+    NODE_TOO_SMALL = ("NodeTooSmall", "no node has the CPU or memory that each pod needs", "lower resources, or use fewer GPUs a node")
     DISK_TOO_SMALL = ("DiskTooSmall", "no node has the disk for image and job",
-        "lower resources.ephemeralStorage, or nodes with larger disks")
+        "lower resources.ephemeralStorage, or use nodes with larger disks")
     ZONE_CONFLICT = ("ZoneConflict", "a PersistentVolume can be mounted from other nodes only",
-        "a volume of the pool's zone, or another pool")
+        "use a volume of the pool's zone, or another pool")
     NODES_NOT_SELECTED = ("NodesNotSelected", "the node selector of the job's namespace leaves the nodes out",
-        "another pool or namespace, or the label that the sentence names on the nodes")
+        "use another pool or namespace, or give the nodes the label that the sentence names")
     IMAGE_VOLUME_UNSUPPORTED = ("ImageVolumeUnsupported", "the kubelet or container runtime of the nodes cannot mount code.image",
-        "upgrade them, or bring the code by a ConfigMap or a PersistentVolumeClaim")
+        "upgrade them, or put the code into a ConfigMap or a PersistentVolumeClaim")
     ACCESS_MODE = ("AccessMode",
         "only one node, or one pod, can mount a volume: the job has several nodes (Impossible), or another pod mounts it (Queued)",
-        "a ReadWriteMany volume, or one node; where another pod mounts it, none: the job starts when that pod ends")
+        "use a ReadWriteMany volume, or one node; where another pod mounts it, wait: the job starts when that pod ends")
     PRICE_CAP = ("PriceCap", "the whole job costs more an hour than placement.maxPricePerHour", "raise the limit, or ask for less")
     PRICE_UNKNOWN = ("PriceUnknown", "a price limit or a budget is set and the pool has no price", "give the pool a price in a GPUPool")
 
     # Something must be fixed first.
     DEVICE_UNKNOWN = ("DeviceUnknown", "no label and no catalog row says what the devices are",
-        "label the nodes, or a GPUPool with spec.accelerator")
-    MEM_UNKNOWN = ("MemUnknown", "nothing says how much memory the devices have", "spec.memoryPerGPU of a GPUPool")
+        "label the nodes, or write a GPUPool with spec.accelerator")
+    MEM_UNKNOWN = ("MemUnknown", "nothing says how much memory the devices have", "set spec.memoryPerGPU in a GPUPool")
     MODELS_DIFFER = ("ModelsDiffer", "a node or a pool holds several models and a pod gets any of them",
         "give each model nodes of its own, or say in a GPUPool what the sentence names")
     LABELS_CONTRADICT = ("LabelsContradict", "labels of the nodes contradict each other",
@@ -87,19 +87,19 @@ class Reason(StrEnum):
         "the labels of the job's namespace decide, and the description of the cluster lacks them",
         "capture the cluster with its namespaces")
     NAMESPACE_TERMINATING = ("NamespaceTerminating", "the job's namespace is being deleted, and the API server creates no pod there",
-        "a GPUJob in another namespace, or in a new one of that name when this one is gone")
+        "create the GPUJob in another namespace, or in a new one of that name when this one is gone")
     POD_SECURITY_BLOCKED = ("PodSecurityBlocked", "the Pod Security level of the namespace forbids what the pods would be",
-        "another level for the namespace, another user, or another pool")
+        "set another level for the namespace, another user, or use another pool")
     HOST_ACCESS_DENIED = ("HostAccessDenied",
         "the GPUPool gives its pods device files or the network of the host, and the chart allows no pool to",
         "set the value of the chart that the sentence names to true, or use another pool")
     RUNTIME_CLASS_MISSING = ("RuntimeClassMissing", "the RuntimeClass that the GPUPool names does not exist",
         "create it, or remove spec.runtimeClassName")
     RUNTIME_HANDLER_MISSING = ("RuntimeHandlerMissing", "the nodes lack the handler that the RuntimeClass requires",
-        "install it on the nodes, or another spec.runtimeClassName")
+        "install it on the nodes, or set another spec.runtimeClassName")
     RUNTIME_CLASS_EXCLUDES = ("RuntimeClassExcludes",
         "the nodes lack a label that the RuntimeClass requires (scheduling.nodeSelector)",
-        "label the nodes, or another spec.runtimeClassName")
+        "label the nodes, or set another spec.runtimeClassName")
     RUNTIME_UNKNOWN = ("RuntimeUnknown",
         "images names a GPURuntime that neither the catalog nor the cluster has, or that is of an image for the other stack",
         "correct the name; the message names the nearest")
@@ -112,7 +112,7 @@ class Reason(StrEnum):
     MODEL_UNKNOWN = ("ModelUnknown", "model.name is no model of the catalog",
         "correct the name, or give model.parameters in its place")
     VOLUME_MISSING = ("VolumeMissing", "a PersistentVolumeClaim of the job does not exist, or cannot be used",
-        "create it, or remove it from the job")
+        "do what the sentence says of the claim: create it, create it again, or remove it from the job")
     PRIORITY_CLASS_UNKNOWN = ("PriorityClassUnknown", "priorityClassName is no PriorityClass of the cluster",
         "correct the name, or create it")
     SERVICE_ACCOUNT_NOT_ALLOWED = ("ServiceAccountNotAllowed", "serviceAccountName is none that the admin allows",
@@ -140,9 +140,9 @@ class Reason(StrEnum):
         "fix the devices, or remove the taint")
     NOT_ENOUGH_FREE = ("NotEnoughFree", "the GPUs, CPU or memory exist and are in use by others",
         "none: the job starts when they are free; `explain` says which jobs use them")
-    FRAGMENTED = ("Fragmented", "enough GPUs are free, but not on one node, or not on enough nodes", "fewer GPUs a node, or wait")
+    FRAGMENTED = ("Fragmented", "enough GPUs are free, but not on one node, or not on enough nodes", "use fewer GPUs a node, or wait")
     QUEUED_BEHIND = ("QueuedBehind", "a job of higher priority goes first on the devices that this one would take",
-        "none; or a priorityClassName of a higher value")
+        "none; or set a priorityClassName of a higher value")
     MAY_GROW = ("MayGrow", "the pool has too few nodes, and an autoscaler may add some",
         "none; give the pool spec.provision, so that it is asked for nodes")
     QUOTA_EXCEEDED = ("QuotaExceeded", "a ResourceQuota of the namespace is used up or too small", "raise it, or ask for less")
@@ -156,7 +156,7 @@ class Reason(StrEnum):
         "fix what the scheduler reports; other pools are tried meanwhile")
     NAMESPACE_BUDGET_EXCEEDED = ("NamespaceBudgetExceeded",
         "the jobs of the namespace have cost its monthly budget, an annotation of the Namespace; running jobs go on",
-        "wait for the next month, or a higher budget by an administrator")
+        "wait for the next month, or ask an administrator for a higher budget")
     CHILD_NOT_CREATED = ("ChildNotCreated", "the job has a place, and the API server does not create a child of it for now",
         "the sentence is the API server's: a quota, a namespace that ends, a webhook that does not answer; it is tried again "
         "within 15 s")
