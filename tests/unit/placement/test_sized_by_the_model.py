@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100_40, ANY_IMAGES, H100, H200, L4, MI300X, Object, decision, fleet, node
+from builders import A100_40, ANY_IMAGES, H100, H200, L4, MI300X, Object, decision, demand, fleet, node
 
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.gang_sizing import estimated
 from gpujob.placement.report.decision_json import plan, recipe
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import with_fix
@@ -364,3 +366,27 @@ def test_partitions_of_amd_on_one_node_form_a_group() -> None:
     model = {"name": "qwen2.5-14b", "method": "Inference"}
     found = decided(*of_cards, model=model, placement=SLICES)
     assert {candidate.gang.nodes for candidate in found.candidates} == {1}
+
+
+@pytest.mark.parametrize(
+    ("placement", "sized"),
+    [
+        ({}, {"1x1": ["MI300X"], "1x2": ["H200"], "1x4": ["H100-SXM"]}),
+        ({"vendors": ["NVIDIA"]}, {"1x2": ["H200"], "1x4": ["H100-SXM"]}),
+        ({"accelerators": {"deny": ["H200"]}}, {"1x1": ["MI300X"], "1x4": ["H100-SXM"]}),
+        # One MI300X costs 9, two H200 cost 8, and two H100, which nearly hold the model, cost 6.
+        ({"maxPricePerHour": "8"}, {"1x2": ["H200"], "1x4": ["H100-SXM"]}),
+        ({"maxPricePerHour": "5"}, {}),
+    ],
+)
+def test_a_choice_sizes_no_gang_that_its_pool_cannot_run(
+    placement: dict[str, Any], sized: dict[str, list[str]]
+) -> None:
+    nodes = [node("a", MI300X, price="9"), node("h", H200, price="4"), node("n", H100, price="3")]
+    there, wish = fleet(*nodes, catalog=ANY_IMAGES), demand(model=SEVENTY, placement=placement)
+    devices = {pool.name: pool.accelerator_id for pool in there.pools}
+    found = estimated(wish, there, ANY_IMAGES, choosing=True).gangs
+    assert {gang.shape: sorted(map(devices.__getitem__, gang.pools or ())) for gang in found} == sized
+    whole = {each.shape for each in estimated(wish, there, ANY_IMAGES).gangs}
+    assert whole == {"1x1", "1x2", "1x4"}
+    assert (choose(wish, there, ANY_IMAGES).verdict is Verdict.PLACED) is bool(sized)

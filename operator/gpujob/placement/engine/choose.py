@@ -39,13 +39,13 @@ class Pick:
 
 def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Pick:
     """The verdict and the choice of `decide(demand, fleet, catalog)`. With `only`, all other pools count as infeasible."""
-    sized = estimated(demand, fleet, catalog)
+    sized = estimated(demand, fleet, catalog, choosing=True)
     if job_problems(sized, fleet, catalog):
         return Pick(Verdict.MISCONFIGURED)
     asked = _asked(sized, fleet, catalog, only)
     pick = _pick(asked, sized)
     if pick is None and demand.sized_by_model:
-        tight = estimated(demand, fleet, catalog, tight=True)
+        tight = estimated(demand, fleet, catalog, tight=True, choosing=True)
         if has_more_gangs(tight, sized):
             every = _asked(tight, fleet, catalog, only)
             pick = _pick(every, tight)
@@ -75,7 +75,7 @@ def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Reservati
 
     A job with room that waits for a better pool reserves both: the room first, then the better pool.
     """
-    demand = estimated(demand, fleet, catalog)
+    demand = estimated(demand, fleet, catalog, choosing=True)
     asked = _asked(demand, fleet, catalog)
     objective = _objective(asked, demand.objective)
     best = _best(asked, objective, demand) if demand.wait_seconds else None

@@ -19,6 +19,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import MOST_NODES, NodeSizes, Pool
 from gpujob.placement.engine.gang_groups import GangGroup, first_that_holds, groups_in_search_order
+from gpujob.placement.engine.sizing_scope import most_gpus
 from gpujob.placement.filters.memory import known_heads
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 SEVERAL: Final = Gang(1, 2)
 
 
-def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = False) -> Demand:
+def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = False, choosing: bool = False) -> Demand:
     """The demand with the ids of its accelerator names, and the memory that its model needs on each GPU, for the gangs that it
     names or for those that hold the model.
 
     With `tight`, also those that hold it with a warning (MemTight, HeadsNotDivided) or on more nodes, if others hold it otherwise: the
-    fewest GPUs on each number of nodes.
+    fewest GPUs on each number of nodes. With `choosing`, no gangs for pools that are infeasible for each gang that holds it.
     """
     demand = _resolved(demand, catalog)
     if demand.model is None:
@@ -50,8 +51,13 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = F
         return demand
     # A model that is spread takes its whole size on one GPU.
     pools: dict[Gang, list[str]] = {}
+    limits = most_gpus(demand, fleet, catalog) if choosing else None
     for (sizes, whole), named in _sizes(fleet, demand.nodes if demand.nodes_said else 1).items():
-        for memory, gangs in _alternatives(demand, sizes, whole, named, needs, tight=tight).items():
+        largest = sizes[0][0]
+        memories = [each for each in named if limits is None or _may_hold(needs, each, limits.get(each, 0), largest)]
+        for memory, gangs in (
+            _alternatives(demand, sizes, whole, memories, needs, tight=tight).items() if memories else ()
+        ):
             for gang in gangs:
                 pools.setdefault(gang, []).extend(
                     _but(fleet.joins, named[memory], gang) if fleet.joins else named[memory]
@@ -60,6 +66,17 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = F
     served = _heads(demand, needs) is not None
     ordered = sorted(pools, key=lambda gang: (gang.nodes, gang.gpus) if served else (gang.gpus, gang.nodes))
     return demand.but(gangs=tuple(gang.sized(needs.on(gang.gpus), frozenset(pools[gang])) for gang in ordered))
+
+
+def _may_hold(needs: Estimates, memory: float, most: float, largest: int) -> bool:
+    """Whether at most so many GPUs may nearly hold the model; of more than a node has, whole nodes are tried. One may hold what
+    two do not.
+    """
+    if most > MOST_NODES * largest:
+        return True
+    if most > largest:
+        most = -(-most // largest) * largest
+    return most > 0 and any(needs.on(int(gpus)).expected <= memory for gpus in (most, 1))
 
 
 def _but(joins: Collection[str], names: Iterable[str], gang: Gang) -> Iterator[str]:
@@ -206,7 +223,7 @@ def _alternatives(
     nearly: dict[float, dict[Gang, None]] = {memory: {} for memory in memories}
     for first in range(len(sizes)):
         gangs = groups_in_search_order(nodes, sizes[first:], whole, heads)
-        _fewest(gangs, found, nearly, needs, heads if not tight else None)
+        _fewest(gangs, found, nearly, needs, heads if not tight else None, tight=tight)
     chosen: dict[float, Sequence[Gang]] = {
         memory: tuple(found[memory] | nearly[memory] if tight else found[memory] or nearly[memory])
         for memory in memories
@@ -242,7 +259,7 @@ def _fewest_on_each(
             for group in groups_in_search_order(count, ((size, count),), whole, heads):
                 found: _Found = {memory: {}}
                 nearly: _Found = {memory: {}}
-                _fewest((group,), found, nearly, needs)
+                _fewest((group,), found, nearly, needs, tight=True)
                 yield from found[memory] | nearly[memory]
 
 
@@ -256,16 +273,23 @@ def _fewest(
     nearly: _Found,
     needs: Estimates,
     heads: tuple[int, int] | None = None,
+    *,
+    tight: bool = False,
 ) -> None:
-    """Adds to `found`, for each device memory, the first gang that holds the model and to `nearly` the first one that nearly does.
-    With `heads` no gang that does not divide them, if one that does nearly holds the model: engines reject the former.
+    """Adds to `found`, for each device memory, the first gang that holds the model; and to `nearly` the first one that nearly does,
+    with `tight` or if none of the group holds it. With `heads` no gang that does not divide them, if one that does nearly holds the
+    model: engines reject the former.
 
     If a gang does not hold the model, smaller ones of its group do not either, so few are evaluated. `high` is computed only if
     `expected` fits.
     """
 
-    def held(memory: float, end: str) -> Callable[[Gang], bool]:
-        return lambda gang: bool(getattr(needs.on(gang.gpus), end) <= memory)
+    def nearly_holds(gang: Gang) -> bool:
+        return needs.on(gang.gpus).expected <= memory
+
+    def holds(gang: Gang) -> bool:
+        need = needs.on(gang.gpus)
+        return need.expected <= memory and need.high <= memory
 
     left = sorted(found, reverse=True)
     uncertain = set(left)
@@ -275,16 +299,16 @@ def _fewest(
         first = place = 0
         for memory in tuple(left):
             # What more memory does not hold, less does not either.
-            first = first_that_holds(group, first, held(memory, "expected"))
-            if first == group.count:
-                break
-            if memory in uncertain:
-                uncertain.remove(memory)
-                nearly[memory].setdefault(group.at(first))
-            place = first_that_holds(group, max(first, place), held(memory, "high"))
+            place = first_that_holds(group, place, holds)
             if place < group.count:
                 left.remove(memory)
                 found[memory].setdefault(group.at(place))
+            if memory in uncertain and (tight or place == group.count):
+                first = first_that_holds(group, first, nearly_holds)
+                if first == group.count:
+                    break
+                uncertain.remove(memory)
+                nearly[memory].setdefault(group.at(first))
         if not left:
             return
 

@@ -66,6 +66,11 @@ _QUIET: Final[Mapping[PoolRule, Callable[[Pool], bool]]] = {
 """When a filter rejects the pool for no job, because of the pool's facts."""
 
 
+def rules_for_every_gang(demand: Demand) -> list[PoolRule]:
+    """The filters that can reject a pool of a class for all gangs of the demand."""
+    return [rule for rule in _FOR_EVERY_GANG if rule not in _SILENT or not _SILENT[rule](demand)]
+
+
 def rules_of(demand: Demand) -> tuple[PoolRule, ...]:
     """The filters that can reject a pool for a gang of the demand; those about absent fields are left out."""
     return tuple([rule for rule, silent in _ASKED if silent is None or not silent(demand)])
@@ -89,6 +94,17 @@ _OF_POOL_CLASS: Final = frozenset(
     }
 )
 """Filters that read only facts that equivalent pools share."""
+
+_FOR_EVERY_GANG: Final = (
+    pool_filters.vendor_excluded,
+    pool_filters.accelerator_excluded,
+    pool_filters.capacity_type_excluded,
+    pool_filters.device_excluded,
+    pool_filters.accelerator_unsupported,
+    pool_filters.precision_unsupported,
+    pool_filters.price_unknown,
+)
+"""Those of them that read nothing of the gang."""
 
 _OF_NUMBERS: Final = frozenset({memory_too_small, pool_filters.price_over_cap})
 """Filters that compare one number of the pool with one of the job."""

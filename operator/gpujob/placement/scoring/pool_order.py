@@ -96,11 +96,13 @@ def order_pools(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> Poo
         return _each(demand, fleet, catalog)
 
     def ordered() -> PoolOrder:
-        return _ordered(_kept(fleet, demand.work, catalog, each), demand, aim, fleet)
+        return _ordered(kept_with_facts(fleet, demand.work, catalog, each), demand, aim, fleet)
 
     # Measurements of earlier runs belong to the job and depend on the gang.
     own = demand.learned is not None
-    found = _ordered(each(), demand, aim, fleet) if own else _kept(fleet, (aim, demand.work), catalog, ordered)
+    found = (
+        _ordered(each(), demand, aim, fleet) if own else kept_with_facts(fleet, (aim, demand.work), catalog, ordered)
+    )
     if demand.trying is None:
         return found
     gang = demand.gang
@@ -145,7 +147,7 @@ def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[PoolScore]
     return found
 
 
-def _kept(fleet: Fleet, what: object, catalog: Catalog, work_out: Callable[[], T]) -> T:
+def kept_with_facts(fleet: Fleet, what: object, catalog: Catalog, work_out: Callable[[], T]) -> T:
     """Results cached for one set of pools and one catalog."""
     kept = fleet.answers.get(what)
     if kept is not None:

@@ -1,0 +1,51 @@
+"""For which devices a choice sizes a model: those of the pools that some gang may run on.
+
+A pool that its devices, its offer or its price exclude for every gang is infeasible whatever the model needs there, so that a choice
+does without the estimates for it. An explanation shows them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from math import inf
+
+from gpujob.catalog.catalog import Catalog
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.filters.fixable import can_be_fixed
+from gpujob.placement.filters.selection import PoolClass, pool_class_of, rules_for_every_gang
+from gpujob.placement.images.compatibility import suitability
+from gpujob.placement.images.filters import required_by
+from gpujob.placement.request.demand import Demand
+from gpujob.placement.scoring.pool_order import kept_with_facts
+
+
+def most_gpus(demand: Demand, fleet: Fleet, catalog: Catalog) -> Mapping[float, float]:
+    """The most GPUs that the job's price limit allows, by the bytes of a device (infinite if unknown), on pools that are not
+    infeasible for every gang; memories of which all pools are infeasible are absent.
+    """
+    limit, found = demand.max_price, dict[float, float]()
+    rules, features = rules_for_every_gang(demand), required_by(demand, catalog)
+    for memory, offers in kept_with_facts(fleet, most_gpus, catalog, lambda: _offers(fleet)).items():
+        for pool, price in offers:
+            gpus = inf if limit is None or not price else limit // price
+            if gpus > found.get(memory, 0):
+                of_class = pool_class_of(pool).rules
+                findings = [rule(demand, pool, fleet) for rule in rules if rule in of_class]
+                if features:
+                    findings += map(suitability(pool, catalog).missing_on_device, features)
+                if can_be_fixed(pool, tuple(filter(None, findings))):
+                    found[memory] = gpus
+    return found
+
+
+def _offers(fleet: Fleet) -> Mapping[float, Sequence[tuple[Pool, int]]]:
+    """By the bytes of a device, one pool of each class and price: micro-dollars of a GPU, 0 if unknown. A pool whose problem hides
+    facts, and one of a fraction of a device whose price is that of its part, are like any other: their class and price say so.
+    """
+    found: dict[float, dict[tuple[PoolClass, int], Pool]] = defaultdict(dict)
+    for pool in fleet.pools:
+        price = pool.price.per_gpu_hour if pool.price else 0
+        found[inf if pool.memory is None else pool.memory].setdefault((pool_class_of(pool), price), pool)
+    return {memory: [(pool, price) for (_, price), pool in of.items()] for memory, of in found.items()}
