@@ -39,13 +39,13 @@ class Pick:
 
 def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Pick:
     """The verdict and the choice of `decide(demand, fleet, catalog)`. With `only`, all other pools count as infeasible."""
-    sized = estimated(demand, fleet, catalog, choosing=True)
+    sized = estimated(demand, fleet, catalog, choosing=True, only=only)
     if job_problems(sized, fleet, catalog):
         return Pick(Verdict.MISCONFIGURED)
     asked = _asked(sized, fleet, catalog, only)
     pick = _pick(asked, sized)
     if pick is None and demand.sized_by_model:
-        tight = estimated(demand, fleet, catalog, tight=True, choosing=True)
+        tight = estimated(demand, fleet, catalog, tight=True, choosing=True, only=only)
         if has_more_gangs(tight, sized):
             every = _asked(tight, fleet, catalog, only)
             pick = _pick(every, tight)

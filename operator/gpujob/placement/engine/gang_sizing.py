@@ -33,12 +33,21 @@ if TYPE_CHECKING:
 SEVERAL: Final = Gang(1, 2)
 
 
-def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = False, choosing: bool = False) -> Demand:
+def estimated(
+    demand: Demand,
+    fleet: Fleet,
+    catalog: Catalog,
+    *,
+    tight: bool = False,
+    choosing: bool = False,
+    only: str | None = None,
+) -> Demand:
     """The demand with the ids of its accelerator names, and the memory that its model needs on each GPU, for the gangs that it
     names or for those that hold the model.
 
     With `tight`, also those that hold it with a warning (MemTight, HeadsNotDivided) or on more nodes, if others hold it otherwise: the
-    fewest GPUs on each number of nodes. With `choosing`, no gangs for pools that are infeasible for each gang that holds it.
+    fewest GPUs on each number of nodes. With `choosing`, no gangs for pools that are infeasible for each gang that holds it, nor for
+    other pools than `only`.
     """
     demand = _resolved(demand, catalog)
     if demand.model is None:
@@ -51,7 +60,7 @@ def estimated(demand: Demand, fleet: Fleet, catalog: Catalog, *, tight: bool = F
         return demand
     # A model that is spread takes its whole size on one GPU.
     pools: dict[Gang, list[str]] = {}
-    limits = most_gpus(demand, fleet, catalog) if choosing else None
+    limits = most_gpus(demand, fleet, catalog, only) if choosing else None
     for (sizes, whole), named in _sizes(fleet, demand.nodes if demand.nodes_said else 1).items():
         largest = sizes[0][0]
         memories = [each for each in named if limits is None or _may_hold(needs, each, limits.get(each, 0), largest)]

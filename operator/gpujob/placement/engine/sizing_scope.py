@@ -7,7 +7,7 @@ does without the estimates for it. An explanation shows them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 from gpujob.catalog.catalog import Catalog
@@ -21,13 +21,18 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.pool_order import kept_with_facts
 
 
-def most_gpus(demand: Demand, fleet: Fleet, catalog: Catalog) -> Mapping[float, float]:
+def most_gpus(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Mapping[float, float]:
     """The most GPUs that the job's price limit allows, by the bytes of a device (infinite if unknown), on pools that are not
-    infeasible for every gang; memories of which all pools are infeasible are absent.
+    infeasible for every gang; memories of which all pools are infeasible are absent. With `only`, on this pool and those that have
+    only nodes of it.
     """
     limit, found = demand.max_price, dict[float, float]()
     rules, features = rules_for_every_gang(demand), required_by(demand, catalog)
-    for memory, offers in kept_with_facts(fleet, most_gpus, catalog, lambda: _offers(fleet)).items():
+    if only is None:
+        every = kept_with_facts(fleet, most_gpus, catalog, lambda: _offers(fleet.pools))
+    else:
+        every = _offers(pool for pool in fleet.pools if pool.name in {only, *fleet.within.get(only, ())})
+    for memory, offers in every.items():
         for pool, price in offers:
             gpus = inf if limit is None or not price else limit // price
             if gpus > found.get(memory, 0):
@@ -40,12 +45,10 @@ def most_gpus(demand: Demand, fleet: Fleet, catalog: Catalog) -> Mapping[float, 
     return found
 
 
-def _offers(fleet: Fleet) -> Mapping[float, Sequence[tuple[Pool, int]]]:
-    """By the bytes of a device, one pool of each class and price: micro-dollars of a GPU, 0 if unknown. A pool whose problem hides
-    facts, and one of a fraction of a device whose price is that of its part, are like any other: their class and price say so.
-    """
+def _offers(pools: Iterable[Pool]) -> Mapping[float, Sequence[tuple[Pool, int]]]:
+    """By the bytes of a device, one pool of each class and price: micro-dollars of a GPU an hour, 0 if unknown."""
     found: dict[float, dict[tuple[PoolClass, int], Pool]] = defaultdict(dict)
-    for pool in fleet.pools:
+    for pool in pools:
         price = pool.price.per_gpu_hour if pool.price else 0
         found[inf if pool.memory is None else pool.memory].setdefault((pool_class_of(pool), price), pool)
     return {memory: [(pool, price) for (_, price), pool in of.items()] for memory, of in found.items()}
