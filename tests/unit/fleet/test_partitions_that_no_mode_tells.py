@@ -118,33 +118,3 @@ def test_more_unlabelled_devices_than_any_machine_has_are_no_whole_ones_whatever
     (pool,) = fleet(one, gpupool("mine", {"pool": "mine"}, accelerator=accelerator), catalog=ANY_IMAGES).pools
     assert pool.kind == kind
     assert pool.memory == pytest.approx(gib * 2**30, rel=0.01) if gib else pool.memory is None
-
-
-@pytest.mark.parametrize("mode", ["cpx_nps4", "cpx_nps1", "dpx_nps1", "qpx_nps4"])
-def test_a_part_of_a_card_whose_memory_nobody_knows_has_no_known_memory(mode: str) -> None:
-    """Labellers report the card's size or the part's, and only the figure of the card itself shows which."""
-    labels = {"amd.com/gpu.device-id": "74a2", "amd.com/gpu.vram": "192G"}
-    part = node("a", None, labels=labels, devices={f"amd.com/{mode}": "8"})
-    (pool,) = fleet(part, catalog=ANY_IMAGES).pools
-    assert pool.memory is None
-    said = [warning.message for warning in pool.warnings if warning.reason is Reason.MEM_UNKNOWN]
-    assert said == [
-        f"labels report 192Gi, of each MI308X {mode} or of a whole card, of which the catalog has no memory"
-    ]
-    placement = {"devices": ["Partition"]}
-    found = decision(part, catalog=ANY_IMAGES, gpuMemory="100G", placement=placement)
-    assert found.verdict is Verdict.MISCONFIGURED
-    set_by_admin = gpupool("p", {"amd.com/gpu.device-id": "74a2"}, memoryPerGPU="110Gi")
-    assert (
-        decision(part, set_by_admin, catalog=ANY_IMAGES, gpuMemory="100G", placement=placement).verdict
-        is Verdict.PLACED
-    )
-
-
-def test_a_whole_card_whose_memory_nobody_knows_has_what_its_label_says() -> None:
-    whole = node(
-        "a", None, labels={"amd.com/gpu.device-id": "74a2", "amd.com/gpu.vram": "192G"}, devices={"amd.com/gpu": "8"}
-    )
-    (pool,) = fleet(whole, catalog=ANY_IMAGES).pools
-    assert pool.memory is not None
-    assert pool.memory > 180 * 2**30

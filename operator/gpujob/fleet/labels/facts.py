@@ -216,10 +216,6 @@ def _of_piece(
     if most is None and portion.kind is DeviceKind.PARTITION and _is_of_whole(reported, accelerator):
         sentence = "labels report {} for each device, as for a whole one, and of {} the number of parts is unknown"
         return None, (Finding(Reason.MEM_UNKNOWN, sentence, (Size(reported), what)),)
-    of_amd = portion.kind is DeviceKind.PARTITION and accelerator.vendor is Vendor.AMD
-    if of_amd and accelerator.card_bytes is None and portion.pieces != 1:
-        sentence = "labels report {}, of each {} or of a whole card, of which the catalog has no memory"
-        return None, (Finding(Reason.MEM_UNKNOWN, sentence, (Size(reported), what)),)
     warnings: tuple[Finding, ...] = ()
     least, highest = expected or 0, most or 0
     if portion.pieces == 1:
