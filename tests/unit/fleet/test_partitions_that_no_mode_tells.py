@@ -1,4 +1,4 @@
-"""AMD's single strategy under the plain resource: the device's own facts say that it is a part of a card."""
+"""AMD's single strategy under the plain resource, and cards of unknown memory: the figures say that a device is a part of a card."""
 
 from __future__ import annotations
 
@@ -118,3 +118,42 @@ def test_more_unlabelled_devices_than_any_machine_has_are_no_whole_ones_whatever
     (pool,) = fleet(one, gpupool("mine", {"pool": "mine"}, accelerator=accelerator), catalog=ANY_IMAGES).pools
     assert pool.kind == kind
     assert pool.memory == pytest.approx(gib * 2**30, rel=0.01) if gib else pool.memory is None
+
+
+def part_of_mi308x(mode: str, vram: str, count: int, *, plain: bool = False) -> Object:
+    """A node with partitions of a card whose memory no catalog row has, named by their resource or by a label."""
+    labels = {**ID, "amd.com/gpu.device-id": "74a2", "amd.com/gpu.vram": vram}
+    if plain:
+        labels["amd.com/gpu.compute-memory-partition"] = mode
+    return node("a", None, labels=labels, devices={"amd.com/gpu" if plain else f"amd.com/{mode}": str(count)})
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(("mode", "vram", "count", "known"), [
+    ("cpx_nps4", "192G", 32, False),
+    ("cpx_nps1", "192G", 32, False),
+    ("dpx_nps1", "192G", 16, False),
+    ("cpx_nps4", "128G", 32, False),
+    ("qpx_nps4", "128G", 32, False),
+    ("cpx_nps4", "24G", 64, True),
+    ("cpx_nps4", "48G", 32, True),
+    ("qpx_nps1", "48G", 32, True),
+    ("dpx_nps1", "96G", 16, True),
+    ("spx_nps1", "192G", 8, True),
+])  # fmt: skip
+def test_the_label_of_a_card_of_unknown_memory_is_not_that_of_its_part(
+    mode: str, vram: str, count: int, known: bool, plain: bool
+) -> None:
+    one = part_of_mi308x(mode, vram, count, plain=plain)
+    (pool,) = fleet(one, catalog=ANY_IMAGES).pools
+    assert pool.accelerator_id == "MI308X"
+    assert (pool.memory is not None) is known
+    job = {"gpuMemory": "100Gi", "placement": {"devices": ["Whole", "Partition"]}}
+    found = decision(one, catalog=ANY_IMAGES, **job)
+    if known:
+        assert found.verdict is (Verdict.PLACED if mode == "spx_nps1" else Verdict.IMPOSSIBLE)
+        return
+    assert (found.verdict, found.candidates[0].reasons[0].reason) == (Verdict.MISCONFIGURED, Reason.MEM_UNKNOWN)
+    assert Reason.LABELS_CONTRADICT in {warning.reason for warning in pool.warnings}
+    (told,) = fleet(one, gpupool("p", {"amd.com/gpu.vram": vram}, memoryPerGPU="20Gi"), catalog=ANY_IMAGES).pools
+    assert told.memory == 20 * 2**30

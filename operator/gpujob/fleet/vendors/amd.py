@@ -44,6 +44,9 @@ def read(node: Node, resource: str, instance_type: str, catalog: Catalog) -> Dev
     accelerator = _worst(models) or (witnesses[0].accelerator if witnesses else None)
     portion, warnings, wrong = portion_of(node, labels, resource, instance_type, accelerator, catalog)
     reported = _reported(labels, resource, portion, accelerator)
+    if accelerator and reported and _is_of_card(reported, portion, accelerator, catalog):
+        warnings += (_of_card(reported, portion, accelerator),)
+        reported = None
     portion = part_of_machine(portion, reported, instance_type, catalog)
     warnings += _sizes_differ(labels) if resource == PLAIN else ()
     if accelerator is None and _in_processor(labels, reported):
@@ -184,3 +187,20 @@ def _reported(labels: AmdLabels, resource: str, portion: Portion, accelerator: A
         return min(sizes, default=None)
     expected = whole // portion.pieces
     return min(sizes, key=lambda size: (abs(size - expected), size))
+
+
+def _is_of_card(reported: int, portion: Portion, accelerator: Accelerator, catalog: Catalog) -> bool:
+    """Whether a partition's label is that of its card, whose memory the catalog lacks: no card of the architecture has so large parts.
+
+    A card has at least as many parts as areas of memory (NPS4: 4), in CPX mode two or more.
+    """
+    if portion.kind is not DeviceKind.PARTITION or accelerator.card_bytes:
+        return False
+    alike = (row.card_bytes or 0 for row in catalog.accelerators if row.architecture == accelerator.architecture)
+    areas = whole_number(portion.profile.partition("_nps")[2]) or 1
+    return reported * max(portion.pieces or 2, areas) >= max(alike)
+
+
+def _of_card(reported: int, portion: Portion, accelerator: Accelerator) -> Finding:
+    sentence = "labels report {} for each {} of {}, which is that of a card; restart AMD's node labeller, or set spec.memoryPerGPU"
+    return Finding(Reason.LABELS_CONTRADICT, sentence, (Size(reported), portion or "part", accelerator.id))
