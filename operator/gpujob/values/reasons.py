@@ -83,8 +83,7 @@ class Reason(StrEnum):
         "install or fix the vendor's device plugin on the nodes")
     NO_DEVICE_CLASS = ("NoDeviceClass", "devices of a DRA driver that no DeviceClass offers, or that of the GPUPool does not exist",
         "create the DeviceClass that the sentence names")
-    NAMESPACE_UNKNOWN = ("NamespaceUnknown",
-        "the labels of the job's namespace decide, and the description of the cluster lacks them",
+    NAMESPACE_UNKNOWN = ("NamespaceUnknown", "the labels of the job's namespace decide, and the description of the cluster lacks them",
         "capture the cluster with its namespaces")
     NAMESPACE_TERMINATING = ("NamespaceTerminating", "the job's namespace is being deleted, and the API server creates no pod there",
         "create the GPUJob in another namespace, or in a new one of that name when this one is gone")
@@ -97,8 +96,7 @@ class Reason(StrEnum):
         "create it, or remove spec.runtimeClassName")
     RUNTIME_HANDLER_MISSING = ("RuntimeHandlerMissing", "the nodes lack the handler that the RuntimeClass requires",
         "install it on the nodes, or set another spec.runtimeClassName")
-    RUNTIME_CLASS_EXCLUDES = ("RuntimeClassExcludes",
-        "the nodes lack a label that the RuntimeClass requires (scheduling.nodeSelector)",
+    RUNTIME_CLASS_EXCLUDES = ("RuntimeClassExcludes", "the nodes lack a label that the RuntimeClass requires (scheduling.nodeSelector)",
         "label the nodes, or set another spec.runtimeClassName")
     RUNTIME_UNKNOWN = ("RuntimeUnknown",
         "images names a GPURuntime that neither the catalog nor the cluster has, or that is of an image for the other stack",

@@ -343,11 +343,7 @@ def test_a_refusal_is_said_once(gpujob: Command, tmp_path: Path) -> None:
     assert "Why not l4: needs 465.67Gi usable per GPU, L4 has" in asked
 
 
-TOMORROW = write_time(datetime.now(UTC) + timedelta(days=1))
-LEFT_OUT = f"node l4-0 is left out until {TOMORROW}, since attempt 2 failed there (NodeLost)"
-
-
-def lost_its_node(until: str = TOMORROW) -> dict[str, Any]:
+def lost_its_node(until: str) -> dict[str, Any]:
     """A job that waits after its second attempt, for the pool of one node on which that failed."""
     excluded = {"name": "l4-0", "until": until, "attempt": 2, "reason": "NodeLost"}
     job = yaml.safe_load(manifest(placement={"accelerators": {"allow": ["L4"]}}))
@@ -356,15 +352,16 @@ def lost_its_node(until: str = TOMORROW) -> dict[str, Any]:
 
 
 def test_it_says_which_node_the_job_leaves_out_and_until_when(gpujob: Command, tmp_path: Path) -> None:
-    path = tmp_path / "cluster.yaml"
-    path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump(lost_its_node()))
+    path, until = tmp_path / "cluster.yaml", write_time(datetime.now(UTC) + timedelta(minutes=10))
+    left_out = f"node l4-0 is left out until {until}, since attempt 2 failed there (NodeLost)"
+    path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump(lost_its_node(until)))
     asked = ("explain", "train", "--cluster", path, "--catalog", CATALOG)
     answer = gpujob(*asked, "-o", "json")
     found = json.loads(answer.out)
     assert (answer.code, found["verdict"]) == (3, "Waiting")
     (l4,) = (each for each in found["candidates"] if each["pool"] == L4)
-    assert [(each["reason"], each["message"]) for each in l4["reasons"]] == [("NodeExcluded", LEFT_OUT)]
-    assert LEFT_OUT in gpujob(*asked).out
+    assert [(each["reason"], each["message"]) for each in l4["reasons"]] == [("NodeExcluded", left_out)]
+    assert left_out in gpujob(*asked).out
 
 
 def test_a_node_whose_time_is_over_is_taken_again(gpujob: Command, tmp_path: Path) -> None:

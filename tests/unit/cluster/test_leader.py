@@ -438,7 +438,7 @@ async def test_where_each_answer_takes_three_seconds_there_is_a_leader_all_the_s
     ],
 )
 async def test_an_answer_that_is_no_lease_ends_no_process(answer: JsonObject) -> None:
-    """A proxy gives it; a leader leads on until its time is over, and nobody else takes the Lease for it."""
+    """A proxy gives it; a leader leads on until its time is over, and no other process takes the Lease for it."""
     api = Api()
     part, candidate = Part(api), Part(api, "other")
     await part.step()

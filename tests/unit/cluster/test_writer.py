@@ -151,7 +151,7 @@ async def test_a_write_that_waited_for_its_turn_past_the_lease_is_not_sent() -> 
     async def busy(request: web.Request) -> web.Response:
         sent.append(request.method)
         return web.json_response(
-            {"kind": "Status", "reason": "TooManyRequests"}, status=429, headers={"Retry-After": "9"}
+            {"kind": "Status", "reason": "TooManyRequests"}, status=429, headers={"Retry-After": "2"}
         )
 
     async def sleep(_: float) -> None:

@@ -28,7 +28,7 @@ def retry_clock(evaluation: Evaluation) -> datetime:
 
 def pause_clock(evaluation: Evaluation) -> datetime:
     """The time now as the pause after a failed attempt counts it, from the end of that attempt."""
-    return _clock(evaluation, "paused", pause_began(evaluation.job), evaluation.sightings.looked)
+    return _clock(evaluation, "paused", pause_began(evaluation.job), None)
 
 
 def end_clock(evaluation: Evaluation, end: object) -> datetime:
