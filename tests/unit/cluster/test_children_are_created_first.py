@@ -74,54 +74,55 @@ async def test_steps_that_are_cancelled_or_fail_leave_their_slot_to_others() -> 
     assert await asyncio.wait_for(order(slots, "c1"), 5) == ["c1"]
 
 
-async def test_a_namespace_whose_writes_hang_leaves_slots_to_the_others() -> None:
-    slots, hanging, ran = StepSlots(2, 5), asyncio.Event(), list[str]()
+class Writers:
+    """Steps of namespaces, each of which writes until its event."""
 
-    async def step(namespace: str, name: str, until: asyncio.Event | None) -> None:
-        async with slots.slot(namespace, urgent=True):
-            ran.append(name)
-            if until is not None:
-                await until.wait()
+    def __init__(self, slots: StepSlots) -> None:
+        self.slots, self.ran, self.tasks = slots, list[str](), list[asyncio.Task[None]]()
 
-    async def arrive(namespace: str, *names: str, until: asyncio.Event | None = None) -> list[asyncio.Task[None]]:
-        tasks = [asyncio.create_task(step(namespace, name, until)) for name in names]
-        for _ in range(9):
+    async def arrive(self, namespace: str, *names: str, until: asyncio.Event | None = None) -> None:
+        """Steps come, and all that may run do."""
+
+        async def step(name: str) -> None:
+            async with self.slots.slot(namespace, urgent=True):
+                self.ran.append(name)
+                if until is not None:
+                    await until.wait()
+
+        self.tasks += [asyncio.create_task(step(name)) for name in names]
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(20):
             await asyncio.sleep(0)
-        return tasks
 
-    slow = await arrive("slow", "s1", "s2", "s3", "s4", until=hanging)
-    assert ran == ["s1", "s2"]
-    await asyncio.gather(*await arrive("team", "t1", "t2", "t3"))
-    assert ran == ["s1", "s2", "t1", "t2", "t3"]
-    slower = await arrive("slower", "u1", "u2", "u3", until=hanging)
-    one = asyncio.Event()
-    holds = await arrive("full", "f1", until=one)
-    late = await arrive("slow", "s5") + await arrive("full", "f2") + await arrive("team", "t4")
-    assert ran[5:] == ["u1", "u2", "f1"]
-    one.set()
-    await asyncio.wait_for(asyncio.gather(*holds, *late[1:]), 5)
-    assert ran[8:] == ["f2", "t4"]
-    hanging.set()
-    await asyncio.wait_for(asyncio.gather(*slow, *slower, *late), 5)
-    assert sorted(ran[10:]) == ["s3", "s4", "s5", "u3"]
+    async def end(self) -> None:
+        await asyncio.wait_for(asyncio.gather(*self.tasks), 5)
 
 
-async def test_the_next_slot_goes_to_the_namespace_that_holds_the_fewest() -> None:
-    slots, ran, first, second = StepSlots(2, 2), list[str](), asyncio.Event(), asyncio.Event()
+async def test_namespaces_whose_writes_hang_leave_a_slot_to_each_that_comes() -> None:
+    writers, hang = Writers(StepSlots(2, 8)), asyncio.Event()
+    for namespace in "abc":
+        await writers.arrive(namespace, *(f"{namespace}{number}" for number in range(9)), until=hang)
+    assert writers.ran == ["a0", "a1", "b0", "b1", "c0", "c1"]
+    await writers.arrive("team", "t0", "t1", "t2")
+    assert writers.ran[6:] == ["t0", "t1", "t2"], "each in its turn, one at a time"
+    hang.set()
+    await writers.end()
+    assert len(writers.ran) == 30
 
-    async def step(namespace: str, until: asyncio.Event) -> None:
-        async with slots.slot(namespace, urgent=True):
-            ran.append(namespace)
-            await until.wait()
 
-    tasks = [asyncio.create_task(step("a", until)) for until in (first, second, second)]
-    await asyncio.sleep(0)
-    tasks.append(asyncio.create_task(step("b", second)))
-    await asyncio.sleep(0)
-    assert ran == ["a", "a"]
+async def test_where_none_is_left_the_next_slot_goes_to_the_namespace_that_holds_the_fewest() -> None:
+    writers, first, rest = Writers(StepSlots(4, 4)), asyncio.Event(), asyncio.Event()
+    await writers.arrive("a", "a0", until=first)
+    await writers.arrive("a", "a1", "a2", until=rest)
+    await writers.arrive("b", "b0", until=rest)
+    await writers.arrive("c", "c0", until=rest)
+    await writers.arrive("d", "d0", until=rest)
+    assert writers.ran == ["a0", "a1", "b0", "c0"]
     first.set()
-    for _ in range(9):
-        await asyncio.sleep(0)
-    assert ran == ["a", "a", "b"]
-    second.set()
-    await asyncio.wait_for(asyncio.gather(*tasks), 5)
+    await writers.settle()
+    assert writers.ran == ["a0", "a1", "b0", "c0", "d0"]
+    rest.set()
+    await writers.end()
+    assert sorted(writers.ran) == ["a0", "a1", "a2", "b0", "c0", "d0"]

@@ -209,6 +209,28 @@ async def test_a_redirect_is_not_followed_so_that_the_token_goes_nowhere_else() 
     assert len(requests) == 1
 
 
+@pytest.mark.parametrize(
+    "page", ['{"items": 7}', '{"items": {"a": 1}}', '{"metadata": [1]}', '{"metadata": 7, "items": []}']
+)
+async def test_a_page_that_is_no_list_is_an_error_of_its_kind(page: str) -> None:
+    async with served(says(200, page)) as (client, _, _):
+        with pytest.raises(BrokenStream, match="is no list"):
+            await anext(client.list_paged("/x"))
+
+
+async def test_a_list_without_a_last_page_is_not_asked_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served(says(200, '{"metadata": {"continue": "same"}, "items": []}')) as (client, requests, _):
+        with pytest.raises(BrokenStream, match="no last page"):
+            _ = [page async for page in client.list_paged("/x")]
+        assert len(requests) == 2
+    monkeypatch.setattr("gpujob.cluster.client.client.MOST_PAGES", 3)
+    pages = [says(200, f'{{"metadata": {{"continue": "{number}"}}}}') for number in range(9)]
+    async with served(*pages) as (client, requests, _):
+        with pytest.raises(BrokenStream, match="no last page"):
+            _ = [page async for page in client.list_paged("/x")]
+        assert len(requests) == 3
+
+
 # --- Retries and pace
 
 

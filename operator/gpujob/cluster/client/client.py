@@ -51,6 +51,8 @@ class LineSplitter:
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+MOST_PAGES = 5000
+"""The most pages of a list: a server that gives ever another one is not asked without end."""
 SILENT_AFTER = 65.0
 
 
@@ -70,19 +72,26 @@ class ApiClient(Transport):
         trim: Trim = untouched,
         fresh: bool = False,
     ) -> AsyncGenerator[JsonObject, None]:
-        """The pages of one consistent list; raises Gone if the continue token expires: then start again.
+        """The pages of one consistent list; raises Gone if the continue token expires: then start again. BrokenStream: it is no list,
+        or has no last page.
 
         `trim` removes unneeded parts of a response before it is decoded. With `fresh`, each page has a connection of its own: for
         the list of a whole kind that follows a silent watch. A short list takes one from the pool.
         """
         query = {**(params or {}), "limit": str(limit)}
-        while True:
+        for _ in range(MOST_PAGES):
             page = await self.send(Call("list", "GET", path, ORDINARY, query, trim=trim, fresh=fresh))
+            metadata, items = page.get("metadata") or {}, page.get("items") or []
+            if not isinstance(metadata, dict) or not isinstance(items, list):
+                raise BrokenStream(0, "NoList", f"the answer to the list of {path} is no list")
             yield page
-            token = (page.get("metadata") or {}).get("continue")
+            token = str(metadata.get("continue") or "")
             if not token:
                 return
+            if token == query.get("continue"):
+                break
             query["continue"] = token
+        raise BrokenStream(0, "EndlessList", f"the list of {path} has no last page")
 
     async def watch(
         self,

@@ -1,7 +1,7 @@
 """Which steps write at the same time: a bounded number, shared by the namespaces.
 
-A namespace whose writes are slow (an admission webhook that times out) holds its own share only. The others have free slots, and where
-none is left the next one goes to the namespace that holds the fewest.
+A namespace whose writes are slow (an admission webhook that times out) holds its own share only, which is smaller the more namespaces
+write, so that the next one finds a free slot. Where none is left, it goes to the namespace that holds the fewest.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Turn = tuple[int, asyncio.Future[None]]
 
 
 class StepSlots:
-    """At most `each` steps of one namespace at once, and `total` of all. Urgent steps go first, then those of the namespace with the
-    fewest slots, then each in its order of arrival."""
+    """At most `each` steps of one namespace at once, and `total` of all, of which a share is left for one namespace more. Urgent steps
+    go first, then those of the namespace with the fewest slots, then each in its order of arrival."""
 
     def __init__(self, each: int, total: int) -> None:
-        self._each, self._free, self._in_a_row = each, total, 0
+        self._each, self._total, self._free, self._in_a_row = each, total, total, 0
         self._held = Counter[str]()
         self._urgent, self._others = dict[str, deque[Turn]](), dict[str, deque[Turn]]()
         self._arrivals = count()
@@ -40,7 +40,7 @@ class StepSlots:
             self._give_back(namespace)
 
     async def _take(self, namespace: str, lines: dict[str, deque[Turn]]) -> None:
-        if self._free and self._held[namespace] < self._each:
+        if self._free and self._held[namespace] < self._share(namespace):
             self._hold(namespace)
             return
         turn = asyncio.get_running_loop().create_future()
@@ -51,6 +51,11 @@ class StepSlots:
             if turn.done() and not turn.cancelled():
                 self._give_back(namespace)
             raise
+
+    def _share(self, *more: str) -> int:
+        """The slots that each namespace may hold, of those that write or wait and `more`."""
+        namespaces = {*self._held, *self._urgent, *self._others, *more}
+        return max(1, min(self._each, self._total // (len(namespaces) + 1)))
 
     def _hold(self, namespace: str) -> None:
         self._free -= 1
@@ -80,7 +85,8 @@ class StepSlots:
         return others, _leave(self._others, others)
 
     def _first(self, lines: dict[str, deque[Turn]]) -> str | None:
-        may = (name for name in lines if self._held[name] < self._each)
+        share = self._share()
+        may = (name for name in lines if self._held[name] < share)
         return min(may, key=lambda name: (self._held[name], lines[name][0][0]), default=None)
 
 
