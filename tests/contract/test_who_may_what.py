@@ -139,6 +139,49 @@ def test_only_who_may_write_statuses_makes_what_says_it_is_a_child(
     assert "ownerReferences" not in get(cluster, kind.lower(), "made", f"-n{namespace}")["metadata"]
 
 
+OTHER_NODE = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["h100-2"]}]}
+AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [OTHER_NODE]}}}
+OTHER_PODS: dict[str, tuple[dict[str, Any], ...]] = {
+    "other nodes": ({"op": "add", "path": "/spec/template/spec/affinity", "value": AFFINITY},),
+    "more GPUs": (
+        {"op": "add", "path": "/spec/template/spec/containers/0/resources", "value": {"limits": {"nvidia.com/gpu": 8}}},
+    ),
+    "any taint": ({"op": "add", "path": "/spec/template/spec/tolerations", "value": [{"operator": "Exists"}]},),
+    "more pods": tuple(
+        {"op": "replace", "path": f"/spec/{name}", "value": 4} for name in ("completions", "parallelism")
+    ),
+    "no pods": tuple({"op": "replace", "path": f"/spec/{name}", "value": 0} for name in ("completions", "parallelism")),
+    "fewer at once": ({"op": "replace", "path": "/spec/parallelism", "value": 0},),
+    "pods again": ({"op": "replace", "path": "/spec/backoffLimit", "value": 6},),
+}
+"""What Kubernetes lets change of a Job's pods while it is suspended."""
+
+
+def test_others_suspend_a_child_and_do_not_change_its_pods(cluster: Cluster, namespace: str) -> None:
+    """The status has the nodes and the price of what the operator made."""
+    allow(cluster, namespace, "eve", "admin")
+    made = job("made", namespace, "u")
+    made["metadata"] = {"name": "made", "namespace": namespace, "labels": {"gpujob.dev/job-uid": "u"}}
+    made["spec"] |= {"suspend": True, "completionMode": "Indexed", "completions": 1, "parallelism": 1}
+    kubectl(cluster, "create", "-f", "-", stdin=json.dumps(made))
+
+    def patch(kind: str, change: Any, *more: str) -> subprocess.CompletedProcess[str]:
+        return run(
+            cluster, "kubectl", "patch", "job", "made", f"-n{namespace}", f"--type={kind}",
+            f"--patch={json.dumps(change)}", *more,
+        )  # fmt: skip
+
+    eventually(lambda: patch("json", OTHER_PODS["any taint"], "--as=eve", "--dry-run=server").returncode, what="policy")
+    for what, change in OTHER_PODS.items():
+        # It is the policy that refuses it, not Kubernetes.
+        assert patch("json", change, "--dry-run=server").returncode == 0, what
+        refused = patch("json", change, "--as=eve").stderr
+        assert OF_CHILDREN in refused, what
+        assert "change the GPUJob, or suspend the child" in refused
+    for free in ({"activeDeadlineSeconds": 600}, {"suspend": False}, {"suspend": True}):
+        assert patch("merge", {"spec": free}, "--as=eve").returncode == 0, free
+
+
 def test_the_pods_of_a_child_keep_its_label(cluster: Cluster, namespace: str) -> None:
     """The next attempt waits for the pods that have it."""
     allow(cluster, namespace, "eve", "admin")
