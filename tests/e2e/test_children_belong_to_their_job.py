@@ -203,6 +203,19 @@ def test_of_two_pods_in_one_place_the_one_that_the_job_controller_deletes_is_no_
             let_go(team, pod["metadata"]["name"])
 
 
+def test_a_child_that_a_user_emptied_has_not_succeeded(operator: OperatorProcess, fleet: Fleet, team: Team) -> None:
+    """Kubernetes calls it complete, and ends its pod."""
+    fleet(l4=1)
+    team.submit("job", gpusPerNode=4)
+    name = team.until("job", "Running")["jobName"]
+    team.api.patch(JOBS.format(team.namespace), name, {"spec": {"completions": 0, "parallelism": 0}})
+    team.until("job", "Failed")
+    assert team.condition("job", "Failed")["reason"] == "ChildLost"
+    assert "from 1 to 0" in team.condition("job", "Failed")["message"]
+    team.submit("next", gpusPerNode=4, runs_for="0s")
+    team.until("next", "Succeeded")
+
+
 def test_a_deleted_child_without_pods_is_lost_whatever_keeps_the_object(
     operator: OperatorProcess, fleet: Fleet, team: Team
 ) -> None:

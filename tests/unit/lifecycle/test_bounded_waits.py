@@ -32,7 +32,7 @@ def child(pods: int = 1, *, new_nodes: bool = False, uid: str = "c") -> ChildRec
     fields = [{"key": "metadata.name", "operator": "In", "values": [f"n{number}"]} for number in range(pods)]
     terms = {"nodeSelectorTerms": [{"matchFields": [one]} for one in fields]}
     affinity = {} if new_nodes else {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    hint = PLACEMENT | ({"provision": True} if new_nodes else {})
+    hint = PLACEMENT | {"nodes": pods} | ({"provision": True} if new_nodes else {})
     metadata = {
         "name": NAME, "namespace": "team", "uid": uid, "creationTimestamp": "2026-01-01T12:00:00Z",
         "ownerReferences": [{"kind": "GPUJob", "name": "j", "uid": "u", "controller": True}],

@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from test_bounded_waits import BEGAN, NAME, PLACEMENT, child, pod
+from test_bounded_waits import BEGAN, NAME, child, pod
+from test_bounded_waits import PLACEMENT as OF_TWO
 
 from gpujob.lifecycle.actions import (
     Action,
@@ -33,6 +34,7 @@ from gpujob.status.records.preflight import Check
 from gpujob.status.records.read_objects import read_job
 from gpujob.values.vocabulary import Reason
 
+PLACEMENT = OF_TWO | {"nodes": 1}
 HELD = {"attempt": 1, "jobName": NAME, "jobUID": "c", "placement": PLACEMENT}
 RUNNING = {**HELD, "state": "Running", "startTime": "2026-01-01T12:00:00Z"}
 ONE = child()

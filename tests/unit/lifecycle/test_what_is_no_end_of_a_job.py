@@ -10,7 +10,7 @@ import pytest
 from test_failed_attempts import BEGAN, PLACEMENT, child, disrupted, pod
 
 from gpujob.api.kinds.gpujob_status import GPUJobStatus
-from gpujob.lifecycle.actions import Finish, Next, Nothing, WriteStatus
+from gpujob.lifecycle.actions import DeleteChild, Finish, Next, Nothing, WriteStatus
 from gpujob.lifecycle.attempts import failures_in_a_row, pause_left
 from gpujob.lifecycle.failures.causes import failure_of
 from gpujob.lifecycle.failures.failure import Blame
@@ -252,3 +252,25 @@ def test_a_complete_job_whose_pod_still_runs_is_looked_at_when_the_watch_of_pods
     late = Run()
     late.look(1.0, [running()], "Complete")
     assert late.status_after(1.0 + TIMINGS.failed_pods, [running()], "Complete")["state"] == "Succeeded"
+
+
+@pytest.mark.parametrize(("placed", "wanted"), [(1, 0), (2, 0), (2, 1)])
+def test_a_child_that_is_complete_with_fewer_pods_than_were_placed_has_not_succeeded(placed: int, wanted: int) -> None:
+    """Kubernetes calls a Job complete as soon as a user has lowered its completions to those that ended."""
+    run = Run(pods=wanted or 1, placement=PLACEMENT | {"nodes": placed})
+    lowered: dict[str, Any] = {"emptied": wanted == 0}
+    status = run.status_after(5.0, [], "Complete", **lowered)
+    (failed,) = (c for c in status["conditions"] if (c["type"], c["status"]) == ("Failed", "True"))
+    assert (status["state"], failed["reason"]) == ("Failed", "ChildLost")
+    assert failed["message"] == (
+        f"someone else set spec.completions of child Job {child_name('j', 'u', 1)} from {placed} to {wanted}, and it ended without "
+        "the other pods; create a new GPUJob to run it again"
+    )
+    assert not any((c["type"], c["status"]) == ("Complete", "True") for c in status["conditions"])
+
+
+def test_a_lowered_child_of_an_attempt_that_is_over_is_no_end_of_the_job() -> None:
+    run = Run()
+    run.status |= {"state": "Suspended", "jobName": ""}
+    run.spec = {"suspend": True}
+    assert run.look(5.0, [], "Complete", emptied=True).action == DeleteChild(run.child("Complete", emptied=True))

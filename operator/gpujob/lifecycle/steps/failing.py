@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpujob.lifecycle.actions import Action, Nothing
 from gpujob.lifecycle.attempts import may_retry
@@ -17,7 +18,8 @@ from gpujob.lifecycle.steps import ends, lasting
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import probe_runs
 from gpujob.status.records.objects import ChildRecord, PodState
-from gpujob.values.vocabulary import Reason
+from gpujob.values.untrusted import table, whole_number
+from gpujob.values.vocabulary import Reason, State
 
 
 def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Action:
@@ -26,6 +28,10 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
     if child.ended != "Failed":
         if _awaits_ended_pods(evaluation, child):
             return Nothing()
+        if lowered := _with_fewer_pods(evaluation, child):
+            return ends.finish(
+                evaluation, child, replace(seen, state=State.FAILED, reason=Reason.CHILD_LOST, message=lowered)
+            )
         failure = _interruption(evaluation, child)
         if failure is None or not follows or job.leaving:
             return ends.finish(evaluation, child, seen)
@@ -44,7 +50,21 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
 def succeeded(evaluation: Evaluation, child: ChildRecord) -> bool:
     """Whether the program of a child that has ended did what it had to. Where the status records that the attempt is over before, by a
     suspension for one, nothing else that its child shows counts."""
-    return child.ended != "Failed" and _interruption(evaluation, child) is None
+    unharmed = _interruption(evaluation, child) is None and not _with_fewer_pods(evaluation, child)
+    return child.ended != "Failed" and unharmed
+
+
+def _with_fewer_pods(evaluation: Evaluation, child: ChildRecord) -> str:
+    """How a Job is complete without pods that were placed, because a user lowered its number of completions; empty if it is not."""
+    status = evaluation.job.status
+    placement = table(status, "placement") if status.get("jobName") == child.name else child.hint.placement
+    placed, wanted = whole_number(placement.get("nodes")) or 1, 0 if child.emptied else child.pods
+    if wanted >= placed:
+        return ""
+    return (
+        f"someone else set spec.completions of child Job {child.name} from {placed} to {wanted}, and it ended without the other pods; "
+        "create a new GPUJob to run it again"
+    )
 
 
 def moved_by_fault(evaluation: Evaluation, child: ChildRecord) -> Action | None:

@@ -84,6 +84,8 @@ class ChildRecord:
     """The nodes that pods which wait for new nodes leave out."""
     volume_claims: tuple[str, ...] = ()
     """The PersistentVolumeClaims that its pods mount."""
+    emptied: bool = False
+    """Whether a user has set the number of its pods to 0."""
 
     def reservations(self) -> tuple[PodReservation, ...]:
         """The reservations of its pods; none for a Job that has ended, is deleted (no pod follows) or has no owner."""

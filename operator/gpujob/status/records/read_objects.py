@@ -111,6 +111,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
     status = table(raw, "status")
     end = condition(status, "Complete", "Failed", now="True")
     suspended, failing = condition(status, "Suspended"), condition(status, "FailureTarget", now="True")
+    completions = whole_number(spec.get("completions"))
     return ChildRecord(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
@@ -118,7 +119,8 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         owner_uid=job_uid(metadata),
         attempt=attempt_in(str(metadata.get("name", ""))) or whole_number(labels.get(Label.ATTEMPT)) or 1,
         leaving="deletionTimestamp" in metadata,
-        pods=whole_number(spec.get("completions")) or 1,
+        pods=completions or 1,
+        emptied=completions == 0,
         nodes=_named_nodes(pod, "In"),
         not_on=_named_nodes(pod, "NotIn"),
         volume_claims=use.volume_claims,
