@@ -213,6 +213,9 @@ class Reason(StrEnum):
     NO_COMMAND = ("NoCommand",
         "neither command nor args nor an image of one's own is given, so that the catalog image's own command runs",
         "write spec.command")
+    LAUNCH_DIFFERS = ("LaunchDiffers",
+        "an option of torchrun on the command line, or a variable of the job that chooses GPUs, has other nodes or GPUs than the job",
+        "remove the option or the variable: the operator sets the numbers, and a pod sees its own GPUs alone")
     DRIVER_UNKNOWN = ("DriverUnknown", "no label says which driver the nodes have, or of the image which it needs",
         "label the nodes, or driver of the GPURuntime")
     DRIVER_UNTESTED = ("DriverUntested", "the driver is outside of those that this ROCm release was tried with",

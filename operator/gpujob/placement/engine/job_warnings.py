@@ -11,7 +11,8 @@ from gpujob.placement.filters.job_validation import unknown_exclusions
 from gpujob.placement.filters.memory import sharding_assumed
 from gpujob.placement.images.compatibility import Findings
 from gpujob.placement.request.demand import Demand
-from gpujob.values.finding import Finding, listed
+from gpujob.placement.request.launch import chosen
+from gpujob.values.finding import Finding, counted, listed
 from gpujob.values.vocabulary import Method, Reason
 
 
@@ -40,6 +41,24 @@ def _of_program(demand: Demand) -> Iterator[Finding]:
     yield from _without_steps(demand)
     if not demand.own_command:
         yield Finding(Reason.NO_COMMAND, "no command is given: the image's own runs; write spec.command")
+    yield from _against_the_gang(demand)
+
+
+def _against_the_gang(demand: Demand) -> Iterator[Finding]:
+    """Options and variables of the program that name other nodes or GPUs than the gang has: they win over what the operator sets."""
+    gang = demand.gangs[0]
+    for text, of_nodes, least, most in demand.launches:
+        have = gang.nodes if of_nodes else gang.gpus
+        if not least <= have <= most:
+            what = counted(have, "node") if of_nodes else f"{counted(have, 'GPU')} a node"
+            sentence = "{} on the command line, and the job has {}; remove the option, the operator sets the number"
+            yield Finding(Reason.LAUNCH_DIFFERS, sentence, (text, what))
+    for name, value in demand.visible:
+        numbers = chosen(value)
+        if numbers is not None and numbers != set(range(gang.gpus)):
+            sentence = "{}={} in env, and a pod's GPUs are numbered {}; remove the variable"
+            last = f"0 to {gang.gpus - 1}" if gang.gpus > 1 else "0"
+            yield Finding(Reason.LAUNCH_DIFFERS, sentence, (name, value[:64], last))
 
 
 WITHOUT_TORCH: Final = frozenset({"jax", "tensorflow"})

@@ -26,7 +26,7 @@ _ORDER: Final = {outcome: index for index, outcome in enumerate(ORDER)}
 
 SILENT_WARNINGS: Final = frozenset({
     Reason.RUNS_AS_ROOT, Reason.ID_OUT_OF_RANGE, Reason.BF16_EMULATED, Reason.OVERRIDE_NOT_SET,
-    Reason.SHARDING_ASSUMED, Reason.FRAMEWORK_UNMEASURED, Reason.NO_COMMAND, Reason.NO_STEPS,
+    Reason.SHARDING_ASSUMED, Reason.FRAMEWORK_UNMEASURED, Reason.NO_COMMAND, Reason.NO_STEPS, Reason.LAUNCH_DIFFERS,
     Reason.DEVICE_TAINTED, Reason.KERNEL_OLD, Reason.SYSTEM_UNLISTED,
 })  # fmt: skip
 """Warnings that are shown but do not lower a candidate's rank."""
