@@ -105,6 +105,8 @@ class Timings:
     """Numbers of a waiting job are stable this long before they are written: while many jobs end they keep changing."""
     numbers: float = 30.0
     """Between two status writes of a waiting job whose numbers change."""
+    namespace_share: float = 0.25
+    """Of one cycle, for a namespace's decisions about jobs that get nothing and never waited: the rest of them join a later cycle."""
     loop_slice: float = 0.01
     """Reconciles and a scheduling cycle run this long before they yield to watches, writes and the Lease. With the longest single
     piece, a full explanation of 30 ms, no gap between two turns is longer than 50 ms.

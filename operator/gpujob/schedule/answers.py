@@ -17,7 +17,8 @@ from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.pieces import Pieces, finished
 from gpujob.placement.suggestions.search import fix_in_pieces
 from gpujob.placement.suggestions.smaller_gang import with_ways_out
-from gpujob.schedule.gains import gained, remounted
+from gpujob.schedule.gains import Gains, gains, remounted
+from gpujob.values.vocabulary import Verdict
 
 MOST_KNOWN: Final = 64
 """Demands whose results on pools are kept."""
@@ -107,6 +108,7 @@ class LastRejections:
         self._facts: object = None
         self._all_refused = False
         self._known: dict[Demand, KnownResults] = {}
+        self._compared: tuple[Fleet, Fleet, Gains] | None = None
 
     def begin(self, facts: object) -> None:
         """A cycle begins; with other facts nothing that was decided before holds."""
@@ -126,21 +128,37 @@ class LastRejections:
         return self._known.setdefault(demand, KnownResults())
 
     def still_holds(self, demand: Demand, fleet: Fleet, catalog: Catalog) -> Answer | None:
-        """The answer of the last cycle for this snapshot, if the demand had no place and no pool gained anything for it since."""
+        """The answer of the last cycle for this snapshot, if the demand had no place and nothing changed that can give it one: what is
+        free counts for a demand that waits, and only facts for one that can never run.
+        """
         answer = self._answers.get(demand)
-        if answer is None or answer.catalog is not catalog or gained(answer.fleet, fleet, demand.namespace):
+        if answer is None or answer.catalog is not catalog:
+            return None
+        found = self._gains(answer.fleet, fleet, demand.namespace)
+        waits = answer.pick.verdict is Verdict.WAITING
+        if found.help_waiting(demand) if waits else found.everything:
             return None
         answer.follow(fleet)
         return answer
 
-    def keep(self, answers: dict[Demand, Answer], plans: Iterable[Answer], *, all_refused: bool) -> None:
-        """The refusals of a whole cycle, and its plans with a place; `all_refused`: it placed no job and reserved nothing."""
+    def _gains(self, before: Fleet, now: Fleet, namespace: str) -> Gains:
+        """`gains`, computed once for all refusals of one snapshot, in which no quota counts them."""
+        if namespace in before.quotas or namespace in now.quotas:
+            return gains(before, now, namespace)
+        if self._compared is None or self._compared[0] is not before or self._compared[1] is not now:
+            self._compared = before, now, gains(before, now, namespace)
+        return self._compared[2]
+
+    def keep(
+        self, answers: dict[Demand, Answer], plans: Iterable[Answer], *, all_refused: bool, whole: bool = True
+    ) -> None:
+        """The refusals of a cycle, and its plans with a place; `all_refused`: it placed no job and reserved nothing; `whole`: it left
+        no job for the next one, so that earlier refusals go.
+        """
         self._plans = tuple(plans)
-        trials = (Answer.tries(demand) for demand in answers)
-        self._answers = {
-            demand: each for (demand, each), tries in zip(answers.items(), trials, strict=True) if not tries
-        }
-        self._all_refused = all_refused and len(self._answers) == len(answers)
+        kept = {demand: each for demand, each in answers.items() if not Answer.tries(demand)}
+        self._answers = kept if whole else self._answers | kept
+        self._all_refused = all_refused and len(kept) == len(answers)
 
     def retry(self, fleet: Fleet, catalog: Catalog, facts: object) -> Iterator[bool]:
         """Decides again each class of equal demands whose pools gained something, in pieces: for each of them whether it is

@@ -29,6 +29,11 @@ WHOLE_GANGS: Final = Policy(
 EQUAL_DEMANDS: Final = Policy(
     "equal demands", "a demand that has no room has none later in the same cycle: free devices only become fewer"
 )
+SHARES: Final = Policy(
+    "shares",
+    "jobs that never waited for devices join a later cycle once those of their namespace without a place took 0.25 s of this one; "
+    "until they are decided, no lower priority is",
+)
 PRECEDENCE: Final = Policy(
     "precedence",
     "what a level of one priority takes goes before the lower levels, which wait with the reason QueuedBehind",
@@ -43,7 +48,7 @@ QUOTA: Final = Policy(
 )
 BACKFILL: Final = Policy("backfill", "a job of a lower level takes free devices that are reserved for no other job")
 
-POLICIES: Final = (ORDER, WHOLE_GANGS, EQUAL_DEMANDS, PRECEDENCE, RESERVATION, QUOTA, BACKFILL)
+POLICIES: Final = (ORDER, WHOLE_GANGS, EQUAL_DEMANDS, SHARES, PRECEDENCE, RESERVATION, QUOTA, BACKFILL)
 """In the order in which a cycle applies them."""
 
 

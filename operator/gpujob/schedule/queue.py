@@ -28,6 +28,7 @@ from gpujob.placement.scoring.reservations import Reservation
 from gpujob.schedule.answers import Answer, LastRejections
 from gpujob.schedule.policies import NOTHING_HELPS, Level, in_order, why_unreserved
 from gpujob.schedule.quota_ledger import Charges
+from gpujob.schedule.shares import Shares
 from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
 
@@ -74,6 +75,7 @@ class SchedulingCycle:
 
     A job whose decision fails is passed to `failed` and left out; without `failed` the error is raised. `refusals` are those of
     the cycle before, and afterwards of this one. `all_reasons`: the lowest priority gets its reasons too, as if others followed.
+    `shares`: the time of each namespace for jobs that never waited; without it the cycle decides all.
     """
 
     def __init__(
@@ -82,10 +84,13 @@ class SchedulingCycle:
         failed: Callable[[Waiting, Exception], None] | None = None,
         refusals: LastRejections | None = None,
         *,
+        shares: Shares | None = None,
         all_reasons: bool = False,
     ) -> None:
         self._catalog, self._failed, self._refusals = catalog, failed, refusals or LastRejections()
-        self._all_reasons = all_reasons
+        self._all_reasons, self._shares = all_reasons, shares
+        self.left = 0
+        """The number of jobs that the cycle left for the next one, because the share of their namespace is used up."""
         self.unreserved: dict[str, str] = {}
         """By uid of each job without a place, of all but the lowest priority: why nothing is reserved for it; empty if something is."""
 
@@ -98,10 +103,17 @@ class SchedulingCycle:
         for level in in_order(queue, fleet.priorities):  # ORDER
             placings = []
             for job in level.jobs:
-                placing = snapshot.place(job)  # WHOLE_GANGS, EQUAL_DEMANDS
+                if self._shares is not None and self._shares.leaves(job) and not snapshot.knows(job):  # SHARES
+                    self.left += 1
+                    yield None
+                    continue
+                placing = self._placed(snapshot, job)  # WHOLE_GANGS, EQUAL_DEMANDS
                 if placing is not None:
                     placings.append(placing)
                 yield placing
+            if self.left:
+                # What they would get goes to no job of a lower priority.
+                break
             if not level.last or self._all_reasons:
                 snapshot.put_ahead(placings, level)  # PRECEDENCE
                 for placing in placings:
@@ -111,7 +123,16 @@ class SchedulingCycle:
                         self.unreserved[placing.job.uid] = reason
                         yield None
                 snapshot.let_others_in()  # BACKFILL
-        self._refusals.keep(snapshot.without_room, snapshot.plans.values(), all_refused=snapshot.all_refused)
+        refused = snapshot.all_refused and not self.left
+        self._refusals.keep(snapshot.without_room, snapshot.plans.values(), all_refused=refused, whole=not self.left)
+
+    def _placed(self, snapshot: _Snapshot, job: Waiting) -> Placing | None:
+        if self._shares is None:
+            return snapshot.place(job)
+        began = self._shares.now()
+        placing = snapshot.place(job)
+        self._shares.count(job, None if placing is None else placing.verdict, began)
+        return placing
 
 
 class _Snapshot:
@@ -178,6 +199,15 @@ class _Snapshot:
                 mounts = with_mount(self._fleet.mounts, job.namespace, demand.single, mount)
                 self._fleet = replace(self._fleet, mounts=mounts)
         return Placing(job, answer)
+
+    def knows(self, job: Waiting) -> bool:
+        """Whether the result of a job is known without a decision."""
+        try:
+            demand = self._asked(job)
+            refused = self._refusals.still_holds(demand, self._fleet, self._catalog)
+            return refused is not None or demand in self.without_room
+        except Exception:  # `place` reports it
+            return True
 
     def _asked(self, job: Waiting) -> Demand:
         """The demand of a job with what its namespace, its claims and its time limit mean on this snapshot."""

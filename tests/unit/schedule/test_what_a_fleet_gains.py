@@ -5,19 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from builders import ANY_IMAGES, H100, MI300X, fleet, node
+from builders import ANY_IMAGES, H100, MI300X, demand, fleet, node
 
 from gpujob.fleet.kubernetes.objects import Resources, Taint
 from gpujob.fleet.policy.resource_quota import Quotas
 from gpujob.fleet.pools.ahead import Ahead, Taking
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.node import Growth, PoolNode
-from gpujob.schedule.gains import gained
+from gpujob.schedule.gains import gains
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Reason
 
 ROOM = fleet(node("a", H100), node("b", MI300X), catalog=ANY_IMAGES)
 POOL = ROOM.pools[0]
+
+
+def gained(before: Fleet, now: Fleet, namespace: str) -> bool:
+    found = gains(before, now, namespace)
+    return found.everything or bool(found.free)
 
 
 def with_node(**changes: object) -> Fleet:
@@ -108,3 +113,18 @@ def test_links_that_become_known_or_more_may_be_a_gain_and_fewer_are_none() -> N
     assert gained(one, unknown, "team")
     assert gained(one, two, "team")
     assert not gained(two, one, "team")
+
+
+def test_only_what_a_waiting_job_can_use_helps_it() -> None:
+    one, two = (gains(with_node(free=0), with_node(free=free), "team") for free in (1, 2))
+    assert not one.everything
+    assert not one.help_waiting(demand(gpusPerNode=2))
+    assert one.help_waiting(demand(gpusPerNode=1))
+    assert two.help_waiting(demand(gpusPerNode=2))
+    assert not two.help_waiting(demand(gpusPerNode=2, nodes=2))
+
+
+def test_a_job_that_sizes_itself_or_waits_for_a_better_pool_is_helped_by_any_gain() -> None:
+    one = gains(with_node(free=0), with_node(free=1), "team")
+    assert one.help_waiting(demand(model={"parameters": "70B", "method": "Full"}))
+    assert one.help_waiting(demand(gpusPerNode=8, placement={"waitSeconds": 60}))

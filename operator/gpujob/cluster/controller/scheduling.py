@@ -28,6 +28,7 @@ from gpujob.placement.engine.exploration import device_and_gang
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.answers import LastRejections
 from gpujob.schedule.queue import Placing, SchedulingCycle
+from gpujob.schedule.shares import Shares
 from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 from gpujob.status.records.objects import JobRecord
@@ -49,6 +50,9 @@ class SchedulingRound:
         self._explanations = Explanations(work, refresh, self._slice)
         self._prepared = PreparedJobs(work, learning.informed, learning.learned_from)
         self._refusals = LastRejections()
+        self._shares = Shares(work.clock, work.timings.namespace_share)
+        self._left = False
+        """Whether the last cycle left jobs for the next one."""
         self._decided_with: tuple[object, ...] = ()
         """What the last decision read: the queue, what is in no pool, and the fleet."""
 
@@ -94,7 +98,7 @@ class SchedulingRound:
         facts = self._work.index.other_versions()
         was, self._decided_with = self._decided_with, (self._work.decided_at[1:], facts, fleet)
         # Exploring jobs also depend on the runs of others.
-        if before and not self._learning.counted_runs and was[:2] == self._decided_with[:2]:
+        if before and not self._left and not self._learning.counted_runs and was[:2] == self._decided_with[:2]:
             # Most pods of a cluster use no node with devices.
             if was == self._decided_with:
                 return
@@ -135,10 +139,10 @@ class SchedulingRound:
         self._prepared.forget_gone()
         self._explanations.begin((), ())
         self._refusals.forget()
-        self._decided_with = ()
+        self._decided_with, self._left = (), False
 
     def _stale(self) -> bool:
-        return self._work.decided_at != self._inputs()
+        return self._left or self._work.decided_at != self._inputs()
 
     def _inputs(self) -> tuple[object, ...]:
         """The inputs of a decision about the queue."""
@@ -160,12 +164,14 @@ class SchedulingRound:
             await self._slice.pause()
         # Jobs that join during this cycle are decided in the next one.
         passed_over = frozenset(self._work.passed_over)
-        cycle = SchedulingCycle(self._work.index.catalog, self._not_decided, self._refusals)
+        self._shares.begin({job.uid for job in jobs})
+        cycle = SchedulingCycle(self._work.index.catalog, self._not_decided, self._refusals, shares=self._shares)
         for placing in cycle.run(waiting, fleet, now):
             if placing is None:
                 await self._slice.pause()
             elif placing.job.uid not in passed_over:
                 yield self._work.index.jobs[placing.job.uid], placing
+        self._left = bool(cycle.left)
 
     def _not_decided(self, waiting: Waiting, error: Exception) -> None:
         job = self._work.index.jobs[waiting.uid]

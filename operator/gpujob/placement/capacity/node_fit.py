@@ -25,7 +25,7 @@ from gpujob.placement.capacity.node_filters import (
     rejections,
 )
 from gpujob.placement.capacity.pod_resources import needs_later, node_needs, smallest
-from gpujob.placement.capacity.shortage import why_never, why_never_some
+from gpujob.placement.capacity.shortage import pool_too_small, why_never, why_never_some
 from gpujob.placement.capacity.topology import domain_of, has_links, in_one_place, largest_place
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
@@ -50,11 +50,13 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
     """The nodes for a demand: those that it leaves fullest, ties by name; else the reason."""
     if pool.problem is not None and not pool.nodes and not demand.awaited(pool.bare):
         return NodeFit()
-    chosen = _with_room(demand, pool, image_size)
+    # A gang of more nodes than there are needs no look at each of them.
+    enough = has_nodes(demand, pool)
+    chosen = _with_room(demand, pool, image_size) if enough else []
     if len(chosen) == demand.nodes:
         rest = _rests(demand, pool)
         return NodeFit(busy=(rest,)) if rest else _room_on(chosen)
-    able = _able(demand, pool, image_size)
+    able = _able(demand, pool, image_size) if enough else []
     if len(able) >= demand.nodes:
         # Free devices that no pod can use are reported beside those that the job waits for.
         why = _behind(demand, pool, image_size) if pool.ahead else why_busy(demand, pool, able, len(chosen))
@@ -65,7 +67,10 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
     late = _did_not_come(demand, pool)
     if late:
         return NodeFit(busy=(late,))
-    never = tuple(why_never(demand, pool, with_coming(demand, pool), image_size))
+    if not enough and _all_open_and_able(demand, pool, image_size):
+        never: tuple[Finding, ...] = (pool_too_small(demand, pool),)
+    else:
+        never = tuple(why_never(demand, pool, with_coming(demand, pool), image_size))
     if all(finding.reason is Reason.POOL_TOO_SMALL for finding in never) and (new := _missing_come(demand, pool)):
         return NodeFit(busy=tuple(each.finding for each in new))
     grown = _may_grow(demand, pool, never)
@@ -82,7 +87,7 @@ def room_without_growth(demand: Demand, pool: Pool, image_size: int | None, beyo
 
 def room_now(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit | None:
     """The result of `find_room` if the pool has room, without the reasons if it has none."""
-    if _rests(demand, pool):
+    if not may_have_room(demand.gang, pool) or _rests(demand, pool):
         return None
     chosen = _with_room(demand, pool, image_size)
     return _room_on(chosen) if len(chosen) == demand.nodes else None
@@ -98,7 +103,14 @@ def _room_on(chosen: Sequence[tuple[PoolNode, Resources]]) -> NodeFit:
 
 def may_have_room(gang: Gang, pool: Pool) -> bool:
     """Whether enough devices for `room_now` are free or can be added. A cheap upper bound: it may return True without room."""
-    return pool.growth is not None or pool.stock.has_free(gang.gpus_per_node, gang.nodes)
+    growth = pool.growth
+    added = growth.count + len(growth.started) if growth is not None else 0
+    return pool.stock.has_free(gang.gpus_per_node, gang.nodes - added)
+
+
+def has_nodes(demand: Demand, pool: Pool) -> bool:
+    """Whether a pool has as many nodes as the gang, with those that can be added, whatever they are."""
+    return len(pool.nodes) + len(_coming(demand, pool)) >= demand.nodes
 
 
 def _behind(demand: Demand, pool: Pool, image_size: int | None) -> Iterator[Finding]:
@@ -158,9 +170,14 @@ def _able(demand: Demand, pool: Pool, image_size: int | None) -> list[PoolNode]:
     nodes = with_coming(demand, pool)
     if in_one_place(demand, pool):
         return largest_place(demand, pool, [node for node in nodes if not rejections(demand, pool, node, image_size)])
-    if pool.growth is None and pool.stock.open == len(nodes) and all_able(demand, pool, image_size):
+    if _all_open_and_able(demand, pool, image_size):
         return list(nodes)
     return [node for node in nodes if not rejections(demand, pool, node, image_size)]
+
+
+def _all_open_and_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
+    """Whether each node of a pool that does not grow can run a pod of this job when empty."""
+    return pool.growth is None and pool.stock.open == len(pool.nodes) and all_able(demand, pool, image_size)
 
 
 def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
@@ -207,6 +224,8 @@ def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     if pool.stock.open < demand.nodes or pool.stock.most_devices < demand.gpus_per_node:
         return True
     kept_out = lacks(pool.stock.handlers, pool.handler) or not pool.stock.selected
+    if not kept_out and _all_open_and_able(demand, pool, image_size) and not in_one_place(demand, pool):
+        return False
     return not kept_out and len(_able(demand, pool, image_size)) < demand.nodes
 
 

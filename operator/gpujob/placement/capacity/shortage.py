@@ -32,7 +32,7 @@ def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_siz
         # With the handler and the label there are enough nodes, so other shortages do not matter.
         return
     if sum(Reason.POOL_TOO_SMALL not in r for r in reasons) < demand.nodes:
-        yield _pool_too_small(demand, pool)
+        yield pool_too_small(demand, pool)
     yield from _tainted(pool, nodes)
     yield from scattered
     yield from _unable(demand, pool, nodes, reasons, image_size)
@@ -174,7 +174,7 @@ def _have(some: int, every: int) -> str:
     return f"all {every} nodes have" if some == every else f"{some} of {every} nodes {'has' if some == 1 else 'have'}"
 
 
-def _pool_too_small(demand: Demand, pool: Pool) -> Finding:
+def pool_too_small(demand: Demand, pool: Pool) -> Finding:
     """Too few nodes have that many GPUs, including those that can be added."""
     gpus, total = demand.gpus_per_node, len(pool.nodes)
     coming, each = (pool.growth.addable, pool.growth.template.total or 0) if pool.growth else (0, 0)

@@ -1,0 +1,132 @@
+"""A flood of jobs that can never run: each namespace has a share of a cycle, and what follows from facts is decided once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import ANY_IMAGES, H100, demand, fleet, node
+
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.capacity import node_fit
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
+from gpujob.schedule import answers
+from gpujob.schedule.answers import LastRejections
+from gpujob.schedule.queue import ALWAYS, Placing, SchedulingCycle, Waiting
+from gpujob.schedule.shares import Shares
+from gpujob.values.vocabulary import Verdict
+
+ROOM = fleet(node("a", H100, 4), node("b", H100, 4), catalog=ANY_IMAGES)
+POOL = ROOM.pools[0]
+LOW = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "low"}, "value": -5}
+HOPELESS = [
+    Waiting(f"h{n:03}", "0", demand(nodes=100 + n, gpusPerNode=4), namespace="evil", name=f"h{n}") for n in range(50)
+]
+HONEST = Waiting("honest", "1", demand(gpusPerNode=1), namespace="good", name="honest")
+
+
+class Clock:
+    """Each decision takes a second."""
+
+    def __init__(self) -> None:
+        self.at, self.decided = 0.0, list[int]()
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found, real = Clock(), answers.choose
+
+    def slow(wish: Any, *others: Any) -> Any:
+        found.at += 1
+        found.decided.append(wish.nodes)
+        return real(wish, *others)
+
+    monkeypatch.setattr(answers, "choose", slow)
+    return found
+
+
+def cycle(
+    refusals: LastRejections, shares: Shares, jobs: list[Waiting], on: Fleet = ROOM
+) -> tuple[SchedulingCycle, list[Placing]]:
+    refusals.begin(0)
+    shares.begin({job.uid for job in jobs})
+    found = SchedulingCycle(ANY_IMAGES, None, refusals, shares=shares)
+    return found, [each for each in found.run(jobs, on, ALWAYS) if each is not None]
+
+
+def test_a_job_behind_a_flood_of_another_namespace_is_placed_after_the_share_of_that_one(clock: Clock) -> None:
+    refusals, shares = LastRejections(), Shares(clock, 5)
+    run, found = cycle(refusals, shares, [*HOPELESS, HONEST])
+    assert len(clock.decided) == 6
+    assert (run.left, found[-1].job.uid, found[-1].verdict) == (45, "honest", Verdict.PLACED)
+
+
+def test_later_cycles_decide_the_rest_and_none_twice(clock: Clock) -> None:
+    refusals, shares = LastRejections(), Shares(clock, 5)
+    left = [cycle(refusals, shares, HOPELESS)[0].left for _ in range(11)]
+    assert left == [*range(45, -1, -5), 0]
+    assert sorted(clock.decided) == [job.demand.nodes for job in HOPELESS]
+
+
+def test_jobs_that_get_a_place_use_up_no_share(clock: Clock) -> None:
+    several = [Waiting(f"p{n}", "0", demand(gpuMemory=f"{n + 1}Gi"), namespace="team", name=f"p{n}") for n in range(8)]
+    run, found = cycle(LastRejections(), Shares(clock, 2), several)
+    assert not run.left
+    assert {each.verdict for each in found} == {Verdict.PLACED}
+
+
+def test_a_job_that_waits_is_in_each_cycle_and_keeps_its_turn(clock: Clock) -> None:
+    refusals, shares = LastRejections(), Shares(clock, 2)
+    full = replace(
+        ROOM, pools=(POOL.with_nodes({0: replace(POOL.nodes[0], free=0), 1: replace(POOL.nodes[1], free=0)}),)
+    )
+    old = Waiting("zz-old", "0", demand(gpusPerNode=2), namespace="evil", name="old")
+    assert [each.verdict for each in cycle(refusals, shares, [old], full)[1]] == [Verdict.WAITING]
+    young = replace(HONEST, demand=demand(gpusPerNode=2))
+    # One place becomes free, and other hopeless jobs of its namespace are decided before it.
+    one = replace(
+        ROOM, pools=(POOL.with_nodes({0: replace(POOL.nodes[0], free=2), 1: replace(POOL.nodes[1], free=0)}),)
+    )
+    _, found = cycle(refusals, shares, [*HOPELESS, old, young], one)
+    assert {each.job.uid: each.verdict for each in found[-2:]} == {
+        "zz-old": Verdict.PLACED,
+        "honest": Verdict.WAITING,
+    }
+
+
+def test_no_lower_priority_is_decided_while_jobs_of_a_higher_one_are_left(clock: Clock) -> None:
+    on = fleet(node("a", H100, 4), LOW, catalog=ANY_IMAGES)
+    lower = Waiting("l", "0", demand(gpusPerNode=1, priorityClassName="low"), namespace="good", name="l")
+    refusals, shares = LastRejections(), Shares(clock, 30)
+    run, found = cycle(refusals, shares, [*HOPELESS, lower], on)
+    assert (run.left, "l" in {each.job.uid for each in found}) == (20, False)
+    run, found = cycle(refusals, shares, [*HOPELESS, lower], on)
+    assert (run.left, found[-1].job.uid, found[-1].verdict) == (0, "l", Verdict.PLACED)
+
+
+def test_what_can_never_run_is_not_decided_again_when_devices_become_free(clock: Clock) -> None:
+    refusals, shares = LastRejections(), Shares(clock, 100)
+    used = replace(ROOM, pools=(POOL.with_nodes({0: replace(POOL.nodes[0], free=0)}),))
+    cycle(refusals, shares, HOPELESS, used)
+    clock.decided.clear()
+    cycle(refusals, shares, HOPELESS, ROOM)
+    assert clock.decided == []
+
+
+def test_no_node_is_looked_at_for_a_gang_of_more_nodes_than_the_pool_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = list[str]()
+
+    def seen(name: str, real: Any) -> Any:
+        return lambda *those: (looked.append(name), real(*those))[1]
+
+    for name in ("_with_room", "rejections", "why_never"):
+        monkeypatch.setattr(node_fit, name, seen(name, getattr(node_fit, name)))
+    wish = demand(shapes=[{"nodes": 100 + n, "gpusPerNode": 4} for n in range(16)])
+    assert choose(wish, ROOM, ANY_IMAGES).verdict is Verdict.IMPOSSIBLE
+    assert "needs 100 nodes with 4 GPUs each" in decide(wish, ROOM, ANY_IMAGES).candidates[0].reasons[0].message
+    assert looked == []
