@@ -9,12 +9,12 @@ from typing import Final
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.choose import Pick, choose
-from gpujob.placement.engine.decide import decide
+from gpujob.placement.engine.decide import decide, decide_in_pieces
 from gpujob.placement.engine.exploration import with_trial
 from gpujob.placement.engine.known_results import KnownResults
+from gpujob.placement.engine.pieces import Pieces, finished
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.placement.suggestions.pieces import Pieces, finished
 from gpujob.placement.suggestions.search import fix_in_pieces
 from gpujob.placement.suggestions.smaller_gang import with_ways_out
 from gpujob.schedule.gains import Gains, gains, remounted
@@ -84,7 +84,7 @@ class Answer:
         """The same in pieces, none of which takes longer than a decision; kept for the next time."""
         if self._decision is None:
             fleet, known = self.fleet, self._known if self.pick.choice is not None else None
-            decision = decide(self.demand, fleet, self.catalog, known=known)
+            decision = yield from decide_in_pieces(self.demand, fleet, self.catalog, known=known)
             yield
             with_gangs = with_ways_out(decision, fleet, self.catalog)
             yield

@@ -11,7 +11,7 @@ from builders import ANY_IMAGES, H100, demand, fleet, node
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.capacity import node_fit
 from gpujob.placement.engine.choose import choose
-from gpujob.placement.engine.decide import decide
+from gpujob.placement.engine.decide import decide, decide_in_pieces
 from gpujob.schedule import answers
 from gpujob.schedule.answers import LastRejections
 from gpujob.schedule.queue import ALWAYS, Placing, SchedulingCycle, Waiting
@@ -130,3 +130,8 @@ def test_no_node_is_looked_at_for_a_gang_of_more_nodes_than_the_pool_has(monkeyp
     assert choose(wish, ROOM, ANY_IMAGES).verdict is Verdict.IMPOSSIBLE
     assert "needs 100 nodes with 4 GPUs each" in decide(wish, ROOM, ANY_IMAGES).candidates[0].reasons[0].message
     assert looked == []
+
+
+def test_a_decision_with_all_candidates_pauses_between_two_gangs() -> None:
+    wish = demand(shapes=[{"nodes": 100 + n, "gpusPerNode": 4} for n in range(16)])
+    assert sum(1 for _ in decide_in_pieces(wish, ROOM, ANY_IMAGES)) == 16

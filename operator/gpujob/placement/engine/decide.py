@@ -17,6 +17,7 @@ from gpujob.placement.capacity.pod_resources import shared_memory
 from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
 from gpujob.placement.engine.known_results import KnownResults
+from gpujob.placement.engine.pieces import Pieces, finished
 from gpujob.placement.filters.job_validation import job_problems
 from gpujob.placement.filters.selection import FilterSelection
 from gpujob.placement.images.selection import selector_of
@@ -36,17 +37,26 @@ def decide(
 
     With `only`, the candidates of this pool alone. `known`: the results of this demand, whose gangs are not sized by a model.
     """
+    return finished(decide_in_pieces(demand, fleet, catalog, only, known))
+
+
+def decide_in_pieces(
+    demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None, known: KnownResults | None = None
+) -> Pieces[Decision]:
+    """The same in pieces, one for each gang."""
     sized = estimated(demand, fleet, catalog)
-    decision = _decided(sized, fleet, catalog, only, known)
+    decision = yield from _decided(sized, fleet, catalog, only, known)
     if not demand.sized_by_model or any(each.outcome in _WITH_ROOM for each in decision.candidates):
         return decision
     tight = estimated(demand, fleet, catalog, tight=True)
-    return _decided(tight, fleet, catalog, only) if has_more_gangs(tight, sized) else decision
+    if not has_more_gangs(tight, sized):
+        return decision
+    return (yield from _decided(tight, fleet, catalog, only))
 
 
 def _decided(
     demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None, known: KnownResults | None = None
-) -> Decision:
+) -> Pieces[Decision]:
     problems, asking, rejections = (
         job_problems(demand, fleet, catalog),
         FilterSelection(demand),
@@ -59,9 +69,12 @@ def _decided(
         GangEvaluator(demand.only(gang), fleet, catalog, asking, rejections, problems) for gang in demand.gangs
     ):
         gang = asked.demand.gang
+        if results or sized:
+            yield
         for pool in fleet.pools:
             if only in (None, pool.name) and gang.is_for(pool.name) and (gang.nodes > 1 or not pool.joins):
                 (sized.setdefault(pool.name, []) if gang.has_rivals else results).append(trials_of(asked, pool))
+    yield
     places = {name: _best_size(gangs) for name, gangs in sized.items()}
     fitting = {name for name, trials in places.items() if fleet.within and min(map(_outcome, trials)) <= _FITS}
     # As of one pool: a larger gang that waits counts for nothing where one that holds the model fits on some of the nodes.

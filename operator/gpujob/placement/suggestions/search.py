@@ -17,13 +17,13 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
+from gpujob.placement.engine.pieces import Pieces, finished, first_of
 from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix, lacks_nodes
 from gpujob.placement.scoring.equal_pools import one_of_each_kind
 from gpujob.placement.scoring.waiting import only_waits_for_others, state_now, waits_for_others
 from gpujob.placement.suggestions.constraints import PRICE_LIMIT, higher_price, other_versions
-from gpujob.placement.suggestions.pieces import Pieces, finished, first_of
 from gpujob.placement.suggestions.proposal import Proposal, Repair, risks_of, said
 from gpujob.placement.suggestions.repairs import REPAIRS
 from gpujob.placement.suggestions.requests import smaller_disk

@@ -1,4 +1,4 @@
-"""A search that yields between two of its tries, so that its caller can do other work there."""
+"""A computation that yields between two of its steps, so that its caller can do other work there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 Found = TypeVar("Found")
 Pieces = Generator[None, None, Found]
-"""Such a search and its result."""
+"""Such a computation and its result."""
 
 
 def finished(search: Pieces[Found]) -> Found:
