@@ -186,7 +186,7 @@ def test_of_a_gang_that_is_too_large_the_most_nodes_are_told_and_the_fix_has_the
     fix = with_fix(found, fleet(*nodes, catalog=CATALOG), CATALOG).fix
     assert fix is not None
     assert fix.message.startswith("with spec.nodes 3 instead of 4 it would fit pool h100-sxm-ondemand")
-    assert "none of 3 pools can ever run it" in summary(found)
+    assert "none of 3 pools, alone or together, can ever run it" in summary(found)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from builders import pod
 from test_what_helps import ANY_IMAGES, decision, machine
 
+from gpujob.placement.report.summary import of_status, summary
 from gpujob.placement.request.launch import chosen, launches
 from gpujob.values.vocabulary import Reason
 
 REMOVE = "; remove the option, the operator sets the number"
-OF_TWO = f", and the job has 2 GPUs a node{REMOVE}"
+OF_TWO = f" on the command line, and the job has 2 GPUs a node{REMOVE}"
 
 
 def warnings(**spec: Any) -> list[str]:
@@ -23,8 +25,8 @@ def warnings(**spec: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["torchrun", "--nproc_per_node=8", "t.py"], [f"--nproc_per_node=8 on the command line{OF_TWO}"]),
-        (["torchrun", "--nproc-per-node", "8", "t.py"], [f"--nproc-per-node=8 on the command line{OF_TWO}"]),
+        (["torchrun", "--nproc_per_node=8", "t.py"], [f"--nproc_per_node=8{OF_TWO}"]),
+        (["torchrun", "--nproc-per-node", "8", "t.py"], [f"--nproc-per-node=8{OF_TWO}"]),
         (["python", "-m", "torch.distributed.run", "--nnodes=2", "t.py"],
          [f"--nnodes=2 on the command line, and the job has 1 node{REMOVE}"]),
         (["bash", "-c", "cd /code && /opt/bin/torchrun --nnodes=2 --nproc_per_node=2 t.py"],
@@ -64,6 +66,18 @@ def test_the_variables_of_amds_stack_choose_too(name: str) -> None:
     (said,) = warnings(gpusPerNode=1, command=["t"], env=[{"name": name, "value": "0,1"}])
     assert said.startswith(f"{name}=0,1 in env")
     assert warnings(gpusPerNode=1, command=["t"], env=[{"name": "OTHER", "value": "0,1"}]) == []
+
+
+def test_the_sentence_of_a_status_says_it_too() -> None:
+    """Whether the job is placed or waits; a plan has it among its warnings."""
+    spec = {"gpusPerNode": 2, "command": ["torchrun", "--nproc_per_node=8", "t.py"]}
+    placed = decision(machine("a"), catalog=ANY_IMAGES, **spec)
+    assert of_status(placed) == f"{summary(placed)}; --nproc_per_node=8{OF_TWO}"
+    waits = decision(machine("a"), pod("p", "a", {"nvidia.com/gpu": 8}), catalog=ANY_IMAGES, **spec)
+    assert waits.choice is None
+    assert of_status(waits).endswith(f"; --nproc_per_node=8{OF_TWO}")
+    alike = decision(machine("a"), catalog=ANY_IMAGES, **{**spec, "command": ["torchrun", "t.py"]})
+    assert of_status(alike) == summary(alike)
 
 
 def test_no_line_of_a_script_is_read_for_long() -> None:

@@ -38,6 +38,13 @@ def summary(decision: Decision) -> str:
     return one_line(_placed(decision) if decision.verdict is Verdict.PLACED else _not_placed(decision))
 
 
+def of_status(decision: Decision) -> str:
+    """The sentence of a status: with what contradicts the job's own fields, which a plan shows among its warnings."""
+    warnings = decision.candidates[0].warnings if decision.candidates else ()
+    differs = _each(warning for warning in warnings if warning.reason is Reason.LAUNCH_DIFFERS)
+    return _with_clauses(summary(decision), *map(one_line, differs))
+
+
 def _has_unknown_nodes(candidate: Candidate) -> bool:
     """Whether a candidate waits for nodes whose devices are not known, or nothing shows yet."""
     pool = candidate.pool
@@ -78,7 +85,8 @@ def _not_placed(decision: Decision) -> str:
     few = f"run it on up to {MOST_NODES} nodes" if _has_untried_nodes(decision) else ""
     if pools == 1:
         return f"the only pool, {nearest.pool.name}, can{'not ' + few if few else ' never run it'}: {why}{fix}"
-    return f"none of {pools} pools can {few or 'ever run it'}; nearest is {nearest.pool.name}: {why}{fix}"
+    joined = ", alone or together," if any(candidate.pool.joins for candidate in decision.candidates) else ""
+    return f"none of {pools} pools{joined} can {few or 'ever run it'}; nearest is {nearest.pool.name}: {why}{fix}"
 
 
 def of_awaited_nodes(decision: Decision) -> tuple[Finding, ...]:

@@ -107,20 +107,20 @@ def _chosen(job: JobRecord, child: ChildRecord) -> tuple[dict[str, Any], str]:
 def refused(job: JobRecord, decision: Decision, now: str, state: State | None = None) -> dict[str, Any]:
     """The status of a job without a placement; `state` overrides the verdict's own (Impossible is reported late)."""
     reason = summary.reason(decision)
-    updates = conditions.of_refusal(reason, summary.summary(decision))
+    updates = conditions.of_refusal(reason, summary.of_status(decision))
     status = without_child(job, state or STATE_OF[decision.verdict], updates, reason, now)
     return without_blanks(status | {"candidates": _candidates(decision), "attempt": job.status.get("attempt")})
 
 
 def words_of_refusal(decision: Decision) -> dict[str, Any]:
     """What `refused` takes of a decision."""
-    reason, sentence = summary.reason(decision).value, summary.summary(decision)
+    reason, sentence = summary.reason(decision).value, summary.of_status(decision)
     return {"verdict": decision.verdict.value, "reason": reason, "sentence": sentence, "of": _candidates(decision)}
 
 
 def planned(job: JobRecord, decision: Decision, now: str) -> dict[str, Any]:
     """The status of a suspended job: its planned placement, and nothing created."""
-    updates = conditions.of_plan(summary.summary(decision), whole_number(job.status.get("attempt")))
+    updates = conditions.of_plan(summary.of_status(decision), whole_number(job.status.get("attempt")))
     status = without_child(job, State.SUSPENDED, updates, Reason.PLAN_ONLY, now)
     placement = _placement(decision) if decision.choice else None
     status |= {"candidates": _candidates(decision), "placement": placement, "attempt": job.status.get("attempt")}
@@ -263,7 +263,7 @@ def _placement(decision: Decision) -> dict[str, Any]:
 
 def hint(decision: Decision) -> dict[str, Any]:
     """The decision in a child Job's annotation: enough to write the same status after a crash."""
-    return _placement(decision) | {"message": summary.summary(decision)}
+    return _placement(decision) | {"message": summary.of_status(decision)}
 
 
 def _candidates(decision: Decision) -> list[dict[str, Any]]:
