@@ -130,10 +130,12 @@ class OperatorProcess:
         ]
         yield {"items": found}
 
-    async def create(self, path: str, body: Object) -> Object:
+    async def create(self, path: str, body: Object, *, patience: Any = None) -> Object:
         return await self._write("create", path, lambda: self.server.create(path, body))
 
-    async def patch(self, path: str, body: Object, kind: str = "", *, params: Any = None) -> Object:
+    async def patch(
+        self, path: str, body: Object, kind: str = "", *, params: Any = None, patience: Any = None
+    ) -> Object:
         return await self._write("patch", path, lambda: self.server.patch(path, body))
 
     async def delete(self, path: str, *, uid: str, propagation: str = "Background") -> Object:

@@ -94,6 +94,7 @@ OUTAGES: Final = {
 def test_after_a_quarter_of_an_hour_without_an_api_server_all_is_caught_up_within_a_minute(kind: str) -> None:
     world = play(12, always(OUTAGES[kind]), 900.0, until=1100.0)
     assert world.placed_by() <= 960.0
+    assert "ChildNotCreated" not in {reason for *_, reason, _ in world.said}, "it says nothing of a job"
     assert world.processes[0].refused_calls <= 12 * 70, (
         "each job asks once in 15 seconds at most, after its first tries"
     )
@@ -127,6 +128,35 @@ def test_creates_that_fail_for_140_seconds_recover_and_the_status_said_why(error
     assert 1.0 <= first[0] <= 10.0, "after the second try"
     assert {state for _, state, *_ in world.said} <= {"Queued", "Placed", "Running", "Starting"}
     assert sum(said[2] == "ChildNotCreated" for said in world.said) == 3, "once for each job"
+
+
+@pytest.mark.parametrize("plural", ["/jobs", "/services", "-runner"])
+def test_a_child_whose_creation_alone_gets_no_answer_is_said_after_the_second_try(plural: str) -> None:
+    """A webhook that hangs, or a proxy that drops them; everything else goes well."""
+
+    def is_meant(verb: str, path: str) -> bool:
+        return verb in ("create", "patch") and (
+            path.endswith(plural) or ("/configmaps/" in path and plural == "-runner")
+        )
+
+    def begin(world: Watched) -> None:
+        world.begin(world)
+        world.processes[0].delay = lambda verb, path: 40.0 * (is_meant(verb, path) and world.server.loop.time() < 300.0)
+
+    async def main() -> Watched:
+        error = OutcomeUnknown(0, "TimeoutError", "create: timeout")
+        trouble = lambda verb, path: error if is_meant(verb, path) else None  # noqa: E731
+        world = Watched(40, trouble, 300.0, nodes=2, until=480.0)
+        await world.run(lambda _: begin(world))
+        return world
+
+    world = run(main())
+    said = [said for said in world.said if said[2] == "ChildNotCreated"]
+    words = "the API server did not create a child: no answer within 40 s; it is tried again within 15 s"
+    assert {said[1:] for said in said} == {("Queued", "ChildNotCreated", words)}
+    assert len(said) == 40, "once for each job"
+    assert 80.0 <= min(said)[0] <= 90.0, "after the second try"
+    assert world.placed_by() <= 300.0 + 75.0
 
 
 PASSING: Final = {

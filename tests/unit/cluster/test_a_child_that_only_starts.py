@@ -41,7 +41,7 @@ class Server:
 
     child: Object
 
-    async def create(self, path: str, body: Object) -> Object:
+    async def create(self, path: str, body: Object, *, patience: Any = None) -> Object:
         self.child = {**body, "metadata": {**body["metadata"], "uid": "c", "resourceVersion": "7"}}
         return self.child
 

@@ -34,10 +34,10 @@ class Server:
     async def list_paged(self, path: str, params: Any) -> Any:
         yield {"items": []}
 
-    async def create(self, path: str, body: Any) -> Any:
+    async def create(self, path: str, body: Any, *, patience: Any = None) -> Any:
         return {**body, "metadata": {**body["metadata"], "uid": "c", "resourceVersion": "7"}}
 
-    async def patch(self, path: str, body: Any, kind: str = "", *, params: Any = None) -> Any:
+    async def patch(self, path: str, body: Any, kind: str = "", *, params: Any = None, patience: Any = None) -> Any:
         self.status = body.get("status")
         return {**body, "metadata": {"name": "j", "namespace": "team", "uid": "u", "resourceVersion": "8"}}
 

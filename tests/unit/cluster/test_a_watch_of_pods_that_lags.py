@@ -58,14 +58,14 @@ class Server:
         self.asked += 1
         yield {"items": list(self.pods)}
 
-    async def create(self, path: str, body: Any) -> Any:
+    async def create(self, path: str, body: Any, *, patience: Any = None) -> Any:
         made = {**body, "metadata": {**body["metadata"], "uid": "c", "resourceVersion": "7"}}
         if body["kind"] == "Job":
             made["metadata"]["creationTimestamp"] = "2026-01-01T12:00:00Z"
             self.child = made
         return made
 
-    async def patch(self, path: str, body: Any, kind: str = "", *, params: Any = None) -> Any:
+    async def patch(self, path: str, body: Any, kind: str = "", *, params: Any = None, patience: Any = None) -> Any:
         if "status" in body:
             self.status = body["status"]
         return {**body, "metadata": {**body["metadata"], "uid": "u", "resourceVersion": "8"}}

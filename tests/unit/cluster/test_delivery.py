@@ -38,7 +38,7 @@ class Server:
     def __init__(self, answer: Any) -> None:
         self.answer, self.calls = answer, list[str]()
 
-    async def patch(self, path: str, body: Any, kind: str = "", *, params: Any = None) -> Any:
+    async def patch(self, path: str, body: Any, kind: str = "", *, params: Any = None, patience: Any = None) -> Any:
         self.calls.append(f"apply {path} {params['fieldManager']}")
         if isinstance(self.answer, Exception):
             raise self.answer

@@ -12,11 +12,19 @@ from aiohttp.test_utils import TestServer
 
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import JOBS, PoolRecord, mirrored
-from gpujob.cluster.client.api_errors import AlreadyExists, Conflict, Fenced, Invalid, NotFound, OutcomeUnknown
+from gpujob.cluster.client.api_errors import (
+    AlreadyExists,
+    Conflict,
+    Fenced,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Unreachable,
+)
 from gpujob.cluster.client.client import APPLY_PATCH, ApiClient
 from gpujob.cluster.client.kubeconfig import Connection
 from gpujob.cluster.client.rate_limit import Patience
-from gpujob.cluster.writer.child_errors import ChildRefused
+from gpujob.cluster.writer.child_errors import ChildNotCreated, ChildRefused
 from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
 from gpujob.status.records.objects import JobRecord
 from gpujob.values.names import child_name
@@ -74,10 +82,62 @@ async def test_a_name_that_is_anothers_is_a_conflict() -> None:
         await writer(client).ensure_child(JOBS, BODY, JOB)
 
 
-async def test_a_create_that_got_lost_is_no_refusal() -> None:
-    for error in (AlreadyExists(409, "AlreadyExists", ""), OutcomeUnknown(0, "Timeout", "")):
-        with pytest.raises(type(error)):
-            await writer(Answers(create=error, get=NotFound(404, "NotFound", ""))).ensure_child(JOBS, BODY, JOB)
+async def test_a_create_of_a_name_that_is_free_again_is_no_refusal() -> None:
+    client = Answers(create=AlreadyExists(409, "AlreadyExists", ""), get=NotFound(404, "NotFound", ""))
+    with pytest.raises(AlreadyExists):
+        await writer(client).ensure_child(JOBS, BODY, JOB)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OutcomeUnknown(0, "TimeoutError", "create /jobs: timeout"), "^no answer within 40 s$"),
+        (OutcomeUnknown(0, "ServerDisconnectedError", "create /jobs: disconnected"), "^create /jobs: disconnected$"),
+        (OutcomeUnknown(0, "NotJson", "create /jobs: the answer is no JSON object"), "^create /jobs: the answer is no"),
+    ],
+)
+async def test_a_create_without_an_answer_concerns_the_child_if_the_api_server_answers_other_calls(
+    error: OutcomeUnknown, words: str
+) -> None:
+    answered = NotFound(404, "NotFound", "")
+    with pytest.raises(ChildNotCreated, match=words):
+        await writer(Answers(create=error, get=answered)).ensure_child(JOBS, BODY, JOB)
+    with pytest.raises(Unreachable):
+        await writer(Answers(create=error, get=Unreachable(0, "Timeout", ""))).ensure_child(JOBS, BODY, JOB)
+
+
+async def test_a_runner_without_an_answer_is_looked_for_in_a_list() -> None:
+    unsure, made = OutcomeUnknown(0, "TimeoutError", ""), {"metadata": {"name": "gpujob-runner-x", "namespace": "team"}}
+
+    async def pages(*items: Any) -> Any:
+        yield {"items": list(items)}
+
+    class Lists(Answers):
+        def list_paged(self, path: str, params: dict[str, str]) -> Any:
+            self.calls.append(f"list {path.rpartition('/')[2]} {params['fieldSelector']}")
+            return pages(*self.answers["listed"])
+
+    client = Lists(patch=unsure, listed=[made])
+    assert await writer(client).apply_runner(made) == made
+    assert client.calls == ["patch gpujob-runner-x", "list configmaps metadata.name=gpujob-runner-x"]
+    with pytest.raises(ChildNotCreated, match=r"^no answer within 40 s$"):
+        await writer(Lists(patch=unsure, listed=[])).apply_runner(made)
+
+
+async def test_a_creation_waits_longer_than_a_webhook_may_take() -> None:
+    patiences = list[float]()
+
+    class Client:
+        async def create(self, *_: Any, patience: Patience) -> Any:
+            patiences.append(patience.timeout)
+            return child()
+
+        async def patch(self, *_: Any, params: Any, patience: Patience) -> Any:
+            return await self.create(patience=patience)
+
+    await writer(Client()).ensure_child(JOBS, BODY, JOB)
+    await writer(Client()).apply_runner({"metadata": {"name": "gpujob-runner-x", "namespace": "team"}})
+    assert min(patiences) > 30.0 + 5.0
 
 
 async def test_what_the_api_server_will_not_have_is_refused() -> None:

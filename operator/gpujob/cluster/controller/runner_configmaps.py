@@ -37,16 +37,34 @@ class RunnerConfigMaps:
         self._earlier = EarlierRunners(work, writer, runner.name)
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._unused_since: dict[str, float] = {}
+        self._failed: dict[str, tuple[float, ChildNotCreated]] = {}
+        """When the last apply in a namespace failed, and why."""
 
     async def ensure(self, namespace: str) -> None:
-        """Returns when the namespace has the runner; raises NameConflict if another object has its name."""
+        """Returns when the namespace has the runner; raises NameConflict if another object has its name.
+
+        Jobs that wait for the same write share its failure: one after the other they would wait for many times its length.
+        """
+        began = self._clock()
         async with self._locks[namespace]:
             self._unused_since.pop(namespace, None)
             held = self._held(namespace)
             if held is None:
-                held = RunnerMap(await self._writer.apply_runner(self.runner.config_map(namespace)))
+                held = await self._apply(namespace, began)
             if held.digest != self._digest or not held.ready:
                 raise NameConflict(foreign_runner(namespace, self.runner.name))
+
+    async def _apply(self, namespace: str, asked: float) -> RunnerMap:
+        at, failure = self._failed.get(namespace, (0.0, None))
+        if failure is not None and asked < at:
+            raise ChildNotCreated(str(failure), failure.retry_after)
+        try:
+            held = RunnerMap(await self._writer.apply_runner(self.runner.config_map(namespace)))
+        except ChildNotCreated as error:
+            self._failed[namespace] = self._clock(), error
+            raise
+        self._failed.pop(namespace, None)
+        return held
 
     async def run(self, is_leader: Callable[[], bool]) -> None:
         """Deletes unneeded ConfigMaps and creates removed ones again, until cancelled."""

@@ -8,10 +8,14 @@ from typing import Any, Final
 
 from gpujob.cluster.client.api_errors import ApiError, Forbidden
 from gpujob.cluster.client.outage_gate import is_outage
+from gpujob.cluster.client.rate_limit import Patience
 from gpujob.status.attempts.ownership import is_child
 from gpujob.status.records.objects import JobRecord
 from gpujob.status.records.read_objects import job_uid, read_child
 from gpujob.values.untrusted import table, tables
+
+CREATION: Final = Patience(timeout=40.0)
+"""A webhook may take 30 seconds, and what the API server says of it comes after them."""
 
 _PASSING: Final = re.compile(
     r"not yet ready to handle request"  # an admission plugin of a starting server
@@ -40,11 +44,16 @@ class ChildNotCreated(Exception):
         self.retry_after = retry_after
 
 
-def refusal(error: ApiError) -> ChildRefused | ChildNotCreated | None:
-    """The meaning of a response to the create of a child; None without a response."""
-    if error.status == 0:
+def refusal(error: ApiError, *, alone: bool = False) -> ChildRefused | ChildNotCreated | None:
+    """The meaning of a response to the create of a child; None without a response.
+
+    `alone`: the API server answered a call after it, so that a missing response concerns the child.
+    """
+    if error.status == 0 and not alone:
         return None
     words = error.message or error.reason
+    if error.status == 0 and "Timeout" in error.reason:
+        words = f"no answer within {CREATION.timeout:g} s"
     if is_outage(error.status) or error.status in _OF_A_MOMENT or _passes(error):
         return ChildNotCreated(words, error.retry_after)
     return ChildRefused(words)

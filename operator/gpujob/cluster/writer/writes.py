@@ -29,7 +29,7 @@ from gpujob.cluster.cache.watched_kinds import (
 from gpujob.cluster.client.api_errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound, OutcomeUnknown
 from gpujob.cluster.client.client import APPLY_PATCH, ApiClient
 from gpujob.cluster.client.paths import Resource
-from gpujob.cluster.writer.child_errors import has_another_manager, is_made_for, refusal
+from gpujob.cluster.writer.child_errors import CREATION, has_another_manager, is_made_for, refusal
 from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.pools.pool import Pool
 from gpujob.status.attempts.ownership import is_child
@@ -82,14 +82,14 @@ class Writer:
         namespace, name = job.namespace, body["metadata"]["name"]
         self._check()
         try:
-            created = await self._client.create(resource.path(namespace), dict(body))
+            created = await self._client.create(resource.path(namespace), dict(body), patience=CREATION)
         except (Conflict, OutcomeUnknown) as unsure:
             # Whether it existed before or came with the lost response: its current content counts.
             try:
                 held = await self._client.get(resource.path(namespace, name))
             except NotFound:
-                # No rejection: the POST got lost, another write of a quota came first, or the object with the name is gone by now.
-                answer = None if isinstance(unsure, AlreadyExists) else refusal(unsure)
+                # No rejection: the POST got no answer, another write of a quota came first, or the object with the name is gone by now.
+                answer = None if isinstance(unsure, AlreadyExists) else refusal(unsure, alone=True)
                 raise (answer or unsure) from None
             if not is_made_for(held, body, job):
                 raise NameConflict(
@@ -111,7 +111,12 @@ class Writer:
         self._check()
         path, manager = CONFIG_MAPS.path(namespace, name), {"fieldManager": FIELD_MANAGER}
         try:
-            applied = await self._client.patch(path, dict(body), APPLY_PATCH, params=manager)
+            applied = await self._client.patch(path, dict(body), APPLY_PATCH, params=manager, patience=CREATION)
+        except OutcomeUnknown as unsure:
+            # The role lets its own ConfigMap be listed and not be read.
+            if not (held := await self._listed(CONFIG_MAPS, namespace, name)):
+                raise (refusal(unsure, alone=True) or unsure) from unsure
+            applied = held[0]
         except ApiError as error:
             if isinstance(error, Invalid) or has_another_manager(error):
                 raise NameConflict(foreign_runner(namespace, name)) from error
@@ -160,11 +165,14 @@ class Writer:
     async def has_job(self, namespace: str, name: str, uid: str) -> bool:
         """Whether the API server itself has a GPUJob of this name and uid."""
         self._check()
-        params = {"fieldSelector": f"metadata.name={name}"}
-        pages = self._client.list_paged(GPUJOBS.path(namespace), params)
+        found = await self._listed(GPUJOBS, namespace, name)
+        return uid in [table(raw, "metadata").get("uid") for raw in found]
+
+    async def _listed(self, resource: Resource, namespace: str, name: str) -> list[Any]:
+        """The object of a name, by a list: none or one."""
+        pages = self._client.list_paged(resource.path(namespace), {"fieldSelector": f"metadata.name={name}"})
         async with contextlib.aclosing(pages):
-            found = [table(raw, "metadata").get("uid") async for page in pages for raw in tables(page, "items")]
-        return uid in found
+            return [raw async for page in pages for raw in tables(page, "items")]
 
     async def delete_orphan(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """Deletes a child Job with its pods, or a Service, that has no owner; what is gone already is fine."""
