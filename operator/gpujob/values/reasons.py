@@ -101,14 +101,12 @@ class Reason(StrEnum):
     RUNTIME_UNKNOWN = ("RuntimeUnknown",
         "images names a GPURuntime that neither the catalog nor the cluster has, or that is of an image for the other stack",
         "correct the name; the message names the nearest")
-    POOL_UNKNOWN = ("PoolUnknown", "placement.pools names a pool that does not exist",
-        "correct the name; the sentence lists the pools")
+    POOL_UNKNOWN = ("PoolUnknown", "placement.pools names a pool that does not exist", "correct the name; the sentence lists the pools")
     ACCELERATOR_UNKNOWN = ("AcceleratorUnknown", "placement.accelerators or a shape names an unknown accelerator",
         "correct the name; `gpujob catalog` lists them")
     FEATURE_UNKNOWN = ("FeatureUnknown", "requires names an unknown feature", "correct the name")
     FRAMEWORK_UNKNOWN = ("FrameworkUnknown", "framework.name is no framework of the catalog", "correct the name")
-    MODEL_UNKNOWN = ("ModelUnknown", "model.name is no model of the catalog",
-        "correct the name, or give model.parameters in its place")
+    MODEL_UNKNOWN = ("ModelUnknown", "model.name is no model of the catalog", "correct the name, or give model.parameters in its place")
     VOLUME_MISSING = ("VolumeMissing", "a PersistentVolumeClaim of the job does not exist, or cannot be used",
         "do what the sentence says of the claim: create it, create it again, or remove it from the job")
     PRIORITY_CLASS_UNKNOWN = ("PriorityClassUnknown", "priorityClassName is no PriorityClass of the cluster",
@@ -169,8 +167,7 @@ class Reason(StrEnum):
         "correct command; a script from code without the executable bit is started by `bash script.sh`")
     DEVICE_PERMISSION = ("DevicePermission", "a device node is there and does not open for the job's uid",
         "an admin adds the group to spec.supplementalGroups of the GPUPool")
-    DEVICE_COUNT_MISMATCH = ("DeviceCountMismatch",
-        "torch sees more or fewer GPUs than the job has",
+    DEVICE_COUNT_MISMATCH = ("DeviceCountMismatch", "torch sees more or fewer GPUs than the job has",
         "check device plugin and driver of the node; set runtimeClassName in the GPUPool; remove CUDA_VISIBLE_DEVICES and its "
         "like from env")
     DEVICE_UNUSABLE = ("DeviceUnusable", "a GPU is there and does not compute, hangs, or computes wrongly",
