@@ -8,10 +8,11 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pytest
+import structlog
 import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -40,6 +41,8 @@ from gpujob.cluster.client.kubeconfig import (
     UnusableConnection,
     connection_from_kubeconfig,
     connection_in_cluster,
+    tls_context,
+    usable,
 )
 from gpujob.cluster.client.paths import Resource, resource_of
 from gpujob.cluster.client.rate_limit import Patience, TokenBucket
@@ -638,6 +641,95 @@ def test_a_service_account_whose_files_cannot_be_read_is_told_at_the_start(
     (tmp_path / file).write_bytes(b"\xff\xfe")
     with pytest.raises(UnusableConnection, match=said):
         app.find_connection()
+
+
+BAD_TOKENS: Final = {
+    "nul": b"abc\0def",
+    "all nul": b"\0" * 900,
+    "two lines": b"abc\ndef\n",
+    "carriage return": b"abc\rX: 1",
+    "escape": b"abc\x1b[0m",
+    "delete": b"abc\x7f",
+    "latin-1": b"\xe9",
+    "empty": b"",
+    "blank": b" \n",
+}
+
+
+@pytest.mark.parametrize("kind", BAD_TOKENS)
+async def test_a_token_file_without_a_token_is_told_at_the_start_and_later_leaves_the_last_one(
+    kind: str, tmp_path: Path
+) -> None:
+    (file := tmp_path / "token").write_bytes(BAD_TOKENS[kind])
+    with pytest.raises(UnusableConnection, match=r"^cannot read token file .*/token: "):
+        usable(Connection("http://x", token_file=str(file)))
+    file.write_text("good")
+    async with served(says(200), connection=Connection("", token_file=str(file))) as (client, requests, clock):
+        await client.get("/x")
+        file.write_bytes(BAD_TOKENS[kind])
+        clock.now += 61
+        with structlog.testing.capture_logs() as logs:
+            await client.get("/x")
+    assert [request.headers["Authorization"] for request in requests] == ["Bearer good"] * 2
+    assert [(entry["log_level"], entry["event"]) for entry in logs] == [
+        ("warning", "token file unreadable, the last token is used")
+    ]
+
+
+@pytest.mark.parametrize("token", ["a\nb", "a\0b", "a\x7f", "\ud800", 5, ["a"], {"a": 1}, True], ids=ascii)
+def test_a_token_of_a_kubeconfig_that_no_header_can_have_is_told_at_the_start(token: Any, tmp_path: Path) -> None:
+    connection = connection_from_kubeconfig(kubeconfig(tmp_path, {"server": "http://x"}, {"token": token}))
+    with pytest.raises(UnusableConnection, match=r"^the token for http://x cannot be sent: it (has a|is no)"):
+        usable(connection)
+    with pytest.raises(UnusableConnection, match="cannot read token file"):
+        usable(connection_from_kubeconfig(kubeconfig(tmp_path, {"server": "http://x"}, {"tokenFile": "a\0b"})))
+
+
+@pytest.mark.parametrize("port", ["https", "-1", "99999", "tcp://10.0.0.1:443", "44 3", "4\n3"])
+def test_a_port_that_is_none_is_told_at_the_start(port: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": port}
+    with pytest.raises(UnusableConnection, match=r"KUBERNETES_SERVICE_PORT of the pod\) is 'https://10\.0\.0\.1:"):
+        usable(connection_in_cluster(environ, tmp_path))
+    with pytest.raises(UnusableConnection, match=r"^the server \(clusters\[\]\.cluster\.server "):
+        usable(connection_from_kubeconfig(kubeconfig(tmp_path, {"server": f"http://x:{port}"}, {})))
+
+
+@pytest.mark.parametrize(
+    "host", ["[::1]", ".", "a..b", "a\0b", "a\nb", "ü" * 70, "u:p@h", "\ud800", "x" * 64], ids=ascii
+)
+def test_a_host_that_is_none_is_told_at_the_start(host: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    with pytest.raises(UnusableConnection, match=r"KUBERNETES_SERVICE_HOST .* is 'https://"):
+        usable(connection_in_cluster({"KUBERNETES_SERVICE_HOST": host}, tmp_path))
+
+
+@pytest.mark.parametrize("server", ["127.0.0.1:6443", "ftp://x", ["a"], 5, "https://", "https://x?y=1", "https://x#z"])
+def test_a_server_that_is_no_address_is_told_at_the_start(server: Any, tmp_path: Path) -> None:
+    with pytest.raises(UnusableConnection, match=r"it is not of the form https://HOST:PORT$"):
+        usable(connection_from_kubeconfig(kubeconfig(tmp_path, {"server": server}, {})))
+
+
+@pytest.mark.parametrize("name", [5, ["a"], {"a": 1}, True, "a..b", ".local", "a\0b", "ü" * 80], ids=ascii)
+def test_a_name_for_tls_that_is_none_is_told_at_the_start(name: Any, tmp_path: Path) -> None:
+    cluster = {"server": "https://x", "tls-server-name": name}
+    with pytest.raises(UnusableConnection, match=r"^clusters\[\]\.cluster\.tls-server-name is "):
+        usable(connection_from_kubeconfig(kubeconfig(tmp_path, cluster, {})))
+
+
+@pytest.mark.parametrize(
+    "server", ["https://x", "https://x:6443/k8s/c-1/", "http://localhost:8001", "https://[::1]:443", "https://x.y.:0"]
+)
+def test_a_server_by_name_address_port_and_path_is_taken(server: str, tmp_path: Path) -> None:
+    cluster = {"server": server, "tls-server-name": "kubernetes.default.svc"}
+    assert usable(connection_from_kubeconfig(kubeconfig(tmp_path, cluster, {"token": "t"}))).server == server
+
+
+def test_https_in_capitals_and_a_flag_in_quotes_are_verified(tmp_path: Path) -> None:
+    cluster = {"server": "HTTPS://x", "insecure-skip-tls-verify": "false"}
+    context = tls_context(connection_from_kubeconfig(kubeconfig(tmp_path, cluster, {})))
+    assert isinstance(context, ssl.SSLContext)
+    assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
 
 
 async def test_certificates_that_cannot_be_loaded_are_told_before_any_call() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import tempfile
 import time
@@ -11,9 +12,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import structlog
 import yaml
+from yarl import URL
 
 from gpujob.cluster.client.api_errors import JsonObject
 from gpujob.cluster.client.rate_limit import Clock
@@ -121,26 +124,62 @@ def _connection(cluster: JsonObject, user: JsonObject, file: Path) -> Connection
         server=str(cluster["server"]),
         ca_file=beside(cluster.get("certificate-authority")),
         ca_data=decoded(cluster, "certificate-authority-data"),
-        token=user.get("token"),
+        token=user.get("token") or None,
         token_file=beside(user.get("tokenFile")),
         client_cert_file=beside(user.get("client-certificate")),
         client_cert_data=decoded(user, "client-certificate-data"),
         client_key_file=beside(user.get("client-key")),
         client_key_data=decoded(user, "client-key-data"),
-        server_name=cluster.get("tls-server-name"),
-        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        server_name=cluster.get("tls-server-name") or None,
+        insecure=cluster.get("insecure-skip-tls-verify") is True,
     )
 
 
 def usable(connection: Connection) -> Connection:
-    """The connection, whose certificates and token can be read now; raises UnusableConnection."""
+    """The connection, whose certificates and token can be read now and be sent to its server; raises UnusableConnection."""
+    _check_address(connection)
     tls_context(connection)
     Token(connection, time.monotonic).header()
     return connection
 
 
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+"""What no header and no address has; half a surrogate pair has no bytes."""
+
+
+_PASSWORD: Final = re.compile(r"//[^/]*@")
+
+
+def _check_address(connection: Connection) -> None:
+    server, name = connection.server, connection.server_name
+    try:
+        url = URL(server, encoded=True)
+        plain = (url.user, url.query_string, url.fragment) == (None, "", "")
+        if url.scheme not in ("http", "https") or not url.host or not plain or _CONTROL.search(server):
+            raise ValueError("it is not of the form https://HOST:PORT")
+        _check_host(url.host)
+    except ValueError as error:
+        raise UnusableConnection(
+            "the server (clusters[].cluster.server of the kubeconfig, or KUBERNETES_SERVICE_HOST and"
+            f" KUBERNETES_SERVICE_PORT of the pod) is {_PASSWORD.sub('//', server)!r}: {error}"
+        ) from error
+    try:
+        if name is not None:
+            _check_host(name)
+    except (TypeError, ValueError) as error:
+        raise UnusableConnection(f"clusters[].cluster.tls-server-name is {name!r}: {error}") from error
+
+
+def _check_host(name: object) -> None:
+    """Raises TypeError or ValueError for a name that no TLS handshake can have."""
+    if not isinstance(name, str):
+        raise TypeError("it is no text")
+    handshake = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    handshake.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=name)
+
+
 def tls_context(connection: Connection) -> ssl.SSLContext | bool:
-    if not connection.server.startswith("https:"):
+    if not connection.server.lower().startswith("https:"):
         return True
     try:
         cafile = None if connection.ca_data else connection.ca_file
@@ -190,11 +229,23 @@ TOKEN_REREAD_AFTER = 60.0
 log = structlog.get_logger(__name__)
 
 
+def _sendable(token: object) -> str:
+    """A token that a header can have; raises ValueError, which never names it."""
+    if not isinstance(token, str):
+        raise ValueError("it is no text")
+    if not token or _CONTROL.search(token):
+        raise ValueError("it has a control character" if token else "it is empty")
+    return token
+
+
 class Token:
     """The bearer token of a connection; a token file is read again every minute, because bound tokens rotate."""
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
-        self._value = connection.token
+        try:
+            self._value = None if connection.token is None else _sendable(connection.token)
+        except ValueError as error:
+            raise UnusableConnection(f"the token for {connection.server} cannot be sent: {error}") from error
         self._file = Path(connection.token_file) if connection.token_file else None
         self._clock = clock
         self._read_at: float | None = None
@@ -207,8 +258,8 @@ class Token:
 
     def _reread(self, file: Path) -> None:
         try:
-            self._value = file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
+            self._value = _sendable(file.read_text(encoding="utf-8").strip())
+        except (OSError, ValueError) as error:
             if self._value is None:
                 raise UnusableConnection(f"cannot read token file {file}: {error}") from error
             log.warning("token file unreadable, the last token is used", file=str(file), error=str(error))
