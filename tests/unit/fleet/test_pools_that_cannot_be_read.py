@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import H100, MI300X, decision, fleet, gpupool, node
+from builders import H100, MI300X, T4, decision, fleet, gpupool, node
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.cluster.cache.watched_kinds import PoolRecord
@@ -69,6 +69,25 @@ def test_a_reason_that_the_unread_fields_may_end_is_no_impossibility(
     amd = {**job, "placement": {**job.get("placement", {}), "vendors": ["AMD"]}}
     elsewhere = decision(node("a", H100, labels=X, **of_node), gpupool("mine", X, **spec), **amd)
     assert elsewhere.verdict is Verdict.IMPOSSIBLE, "no field of a GPUPool makes its GPUs another vendor's"
+
+
+GROWS = {"maxNodes": 2, "gpusPerNode": 8, "cpu": "96", "memory": "1000Gi"}
+
+
+@pytest.mark.parametrize(
+    "broken", [{"provision": {**GROWS, "maxNodes": "x"}}, {"price": {"perGPUHour": "abc"}}, {"tolerations": "all"}]
+)
+@pytest.mark.parametrize("there", [[], [node("t", T4)]])
+def test_nodes_that_only_a_pool_that_cannot_be_read_may_add_are_no_impossibility(
+    broken: dict[str, Any], there: list[dict[str, Any]]
+) -> None:
+    pool = gpupool("mine", X, accelerator="H200", **{"provision": GROWS, **broken})
+    found = decision(*there, pool, gpusPerNode=8, gpuMemory="60G")
+    assert (found.verdict, "GPUPool mine cannot be read" in summary(found)) == (Verdict.MISCONFIGURED, True)
+    without = gpupool("mine", X, accelerator="H200", price={"perGPUHour": "abc"})
+    assert decision(*there, without, gpusPerNode=8, gpuMemory="60G").verdict is Verdict.IMPOSSIBLE, (
+        "it has no node and adds none"
+    )
 
 
 OTHERS: list[dict[str, Any]] = [

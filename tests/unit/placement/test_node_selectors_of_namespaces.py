@@ -136,6 +136,18 @@ def test_new_nodes_have_the_labels_of_their_selector(selected: dict[str, str], v
         assert "nodes to be added have not the label team=y" in summary.summary(found)
 
 
+@pytest.mark.parametrize(
+    ("teams", "verdict"), [("x", Verdict.IMPOSSIBLE), ("xy", Verdict.PLACED), ("y", Verdict.PLACED)]
+)
+def test_new_nodes_are_like_those_of_their_pool_where_all_of_them_lack_a_label(teams: str, verdict: Verdict) -> None:
+    provision = {"maxNodes": 4, "gpusPerNode": 8, "cpu": "96", "memory": "1000Gi"}
+    pool = gpupool("p", {"rack": "r"}, accelerator="H100-SXM", provision=provision, price={"perGPUHour": "1"})
+    there = [machine(f"n{team}", team, labels={"rack": "r"}) for team in teams]
+    full = [pod(f"p{team}", f"n{team}", {"nvidia.com/gpu": 8}) for team in teams]
+    found = placed(pool, *there, *full, Y)
+    assert found.verdict is verdict, summary.summary(found)
+
+
 def test_no_new_node_has_the_name_that_a_namespace_selects() -> None:
     provision = {"maxNodes": 2, "gpusPerNode": 8, "cpu": "96", "memory": "1000Gi"}
     pool = gpupool("p", {"rack": "r"}, accelerator="H100-SXM", provision=provision)

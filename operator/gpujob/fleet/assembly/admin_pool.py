@@ -79,6 +79,7 @@ def claimed_pool(
         env=admin.env,
         selector=admin.terms,
         growth=growth,
+        adds_unread=admin.adds_unread,
         request=request,
         also_counted_as=also_counted_as(identified[0]) if identified else (),
         host_devices=admin.device_mode is DeviceMode.HOST_DEVICES,

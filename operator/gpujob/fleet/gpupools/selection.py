@@ -94,6 +94,8 @@ class AdminPool:
     """Labels that a namespace must have for its jobs to use the pool; empty: all namespaces."""
     unreadable: str = ""
     """The error of an unreadable GPUPool; it selects its nodes and nothing runs there."""
+    adds_unread: bool = False
+    """Whether an unreadable GPUPool has a spec.provision."""
 
     @property
     def terms(self) -> Selector:
@@ -261,6 +263,7 @@ def held_pool(raw: Mapping[str, Any], problem: str) -> AdminPool:
         selector,
         accelerator=accelerator,
         unreadable=said or "it is malformed",
+        adds_unread=bool(spec.get("provision")),
     )
 
 

@@ -75,6 +75,8 @@ class Pool:
     bare: tuple[str, ...] = ()
     """The nodes that an admin's pool selects and of which nothing shows devices, by name: those of a new node come late."""
     growth: Growth | None = None
+    adds_unread: bool = False
+    """Whether nodes can be added as a GPUPool says that cannot be read."""
     request: DeviceRequest | None = None
     """How a ResourceClaim requests its devices; None if pods request them by the name of the resource."""
     also_counted_as: tuple[str, ...] = ()

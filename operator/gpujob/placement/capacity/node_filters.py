@@ -49,14 +49,17 @@ def mounts_on_new(demand: Demand, pool: Pool) -> bool:
 
 def lacks_label(demand: Demand, pool: Pool, node: PoolNode) -> str:
     """The label of its namespace's node selector that a node lacks, as key=value; empty if it has all, or none of its labels is
-    known. Of a node to be added the terms of the pool's selector are known.
+    known. Of a node to be added the terms of the pool's selector are known, and that it is like the pool's nodes, where these all lack
+    one.
     """
     selection = demand.selection
     if selection is None:
         return ""
     if node.coming:
         terms = ((label, Tie(((Expression(label[0], "In", label[1:]),),))) for label in selection.labels)
-        return next(("=".join(label) for label, tie in terms if not _new_node_allows((tie,), pool)), "")
+        unsaid = next(("=".join(label) for label, tie in terms if not _new_node_allows((tie,), pool)), "")
+        there = {selection.lacking(each.labels) for each in pool.nodes if each.labels and not each.coming}
+        return unsaid or (min(there) if "" not in there and there else "")
     return selection.lacking(node.labels) if node.labels else ""
 
 

@@ -30,13 +30,15 @@ def fix_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
     """Whether a job can run on a pool once its problem is fixed. Only such jobs wait for the fix.
 
     A corrected selector adds no node that is not in another pool already, so a pool without nodes concerns only the jobs that
-    name it, unless it lacks facts about nodes that can be added, or cannot be read and selects nodes that show no device: it may say
-    which they have. An unidentified device counts as the best one of its vendor.
+    name it, unless it lacks facts about nodes that can be added, or cannot be read and may say them, or selects nodes that show no
+    device: it may say which they have. An unidentified device counts as the best one of its vendor.
     """
     if any(map(pool.is_called, demand.pools_allowed)):
         return True
     why = pool.problem.reason if pool.problem is not None else None
-    says_too_little = why is Reason.DEVICE_UNKNOWN or (why is Reason.INVALID_SPEC and bool(pool.bare))
+    says_too_little = why is Reason.DEVICE_UNKNOWN or (
+        why is Reason.INVALID_SPEC and (bool(pool.bare) or pool.adds_unread)
+    )
     if not pool.discovered and not pool.nodes and pool.growth is None and not says_too_little:
         return False
     if pool.accelerator is not None:
