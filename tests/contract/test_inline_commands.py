@@ -31,6 +31,8 @@ OF_OTHERS: Final = {
     "--build-arg": "docker build",
     "--kv-cache-dtype": "vllm serve",
     "--metric-labels-allowlist": "kube-state-metrics",
+    "--nnodes": "torchrun",
+    "--nproc_per_node": "torchrun",
     "--num_machines": "accelerate launch",
     "--num_processes": "accelerate launch",
     "--rdzv-conf": "torchrun",

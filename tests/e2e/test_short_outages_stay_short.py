@@ -199,9 +199,9 @@ EFFECTS: Final[dict[str, tuple[Effect, int]]] = {
     "429, come again in a second": (answered(429, "too many requests", 1), 0),
     "503, come again in a second": (answered(503, "not ready", 1), 0),
     "500": (answered(500, AWAY), 1),
-    "lost on the way": (lost(), 0),
+    "lost on the way": (lost(), 1),
     "done, the reply lost": (reply_lost(), 0),
-    "done two seconds later, no reply": (late(2.0, ARRIVED), 0),
+    "done two seconds later, no reply": (late(2.0, ARRIVED), 1),
     "done, the reply two seconds late": (delayed(2.0), 0),
 }
 
