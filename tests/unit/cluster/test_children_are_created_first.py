@@ -126,3 +126,17 @@ async def test_where_none_is_left_the_next_slot_goes_to_the_namespace_that_holds
     rest.set()
     await writers.end()
     assert sorted(writers.ran) == ["a0", "a1", "a2", "b0", "c0", "d0"]
+
+
+async def test_what_a_namespace_may_hold_grows_when_others_are_done() -> None:
+    writers, first, rest = Writers(StepSlots(4, 8)), asyncio.Event(), asyncio.Event()
+    for namespace in "bcd":
+        await writers.arrive(namespace, f"{namespace}0", until=first)
+    await writers.arrive("a", "a0", "a1", "a2", "a3", "a4", until=rest)
+    assert writers.ran == ["b0", "c0", "d0", "a0"]
+    first.set()
+    await writers.settle()
+    assert writers.ran == ["b0", "c0", "d0", "a0", "a1", "a2", "a3"]
+    rest.set()
+    await writers.end()
+    assert writers.ran[-1] == "a4"

@@ -66,12 +66,12 @@ class StepSlots:
         self._held[namespace] -= 1
         if not self._held[namespace]:
             del self._held[namespace]
-        while (following := self._next()) is not None:
+        # More than one where the shares have grown since namespaces are done.
+        while self._free and (following := self._next()) is not None:
             chosen, turn = following
             if not turn.done():
                 self._hold(chosen)
                 turn.set_result(None)
-                return
 
     def _next(self) -> tuple[str, asyncio.Future[None]] | None:
         """The step that goes next; None where each namespace with waiting steps holds its share."""
