@@ -155,5 +155,5 @@ def test_the_label_of_a_card_of_unknown_memory_is_not_that_of_its_part(
         return
     assert (found.verdict, found.candidates[0].reasons[0].reason) == (Verdict.MISCONFIGURED, Reason.MEM_UNKNOWN)
     assert Reason.LABELS_CONTRADICT in {warning.reason for warning in pool.warnings}
-    (told,) = fleet(one, gpupool("p", {"amd.com/gpu.vram": vram}, memoryPerGPU="20Gi"), catalog=ANY_IMAGES).pools
-    assert told.memory == 20 * 2**30
+    (pool,) = fleet(one, gpupool("p", {"amd.com/gpu.vram": vram}, memoryPerGPU="20Gi"), catalog=ANY_IMAGES).pools
+    assert pool.memory == 20 * 2**30

@@ -17,7 +17,7 @@ def busy(name: str, free: int, gpu: Any = MI300X) -> list[Object]:
     return [node(name, gpu, price="2"), *([pod(f"p-{name}", name, {gpu.resource: 8 - free})] if free < 8 else [])]
 
 
-def told(*objects: list[Object], **spec: Any) -> list[str]:
+def sentences(*objects: list[Object], **spec: Any) -> list[str]:
     found = fleet(*(each for some in objects for each in some), catalog=ANY_IMAGES)
     decided = decide(demand(**spec), found, ANY_IMAGES)
     assert decided.verdict is Verdict.WAITING
@@ -51,16 +51,16 @@ def told(*objects: list[Object], **spec: Any) -> list[str]:
     ],
 )  # fmt: skip
 def test_what_would_start_now(free: tuple[int, ...], spec: dict[str, Any], starts: list[str]) -> None:
-    assert told(*(busy(f"n{number}", left) for number, left in enumerate(free)), **spec) == starts
+    assert sentences(*(busy(f"n{number}", left) for number, left in enumerate(free)), **spec) == starts
 
 
 def test_another_pool_may_have_room_for_less() -> None:
-    assert told(busy("m", 0), busy("h", 2, H100), gpusPerNode=4) == ["gpusPerNode: 2 fits h100-sxm-ondemand"]
+    assert sentences(busy("m", 0), busy("h", 2, H100), gpusPerNode=4) == ["gpusPerNode: 2 fits h100-sxm-ondemand"]
 
 
 def test_an_entry_of_shapes_is_named() -> None:
     shapes = [{"accelerator": "MI300X", "nodes": 2, "gpusPerNode": 8}]
-    assert told(busy("a", 8), busy("b", 0), shapes=shapes) == ["shapes[0].nodes: 1 fits mi300x-ondemand"]
+    assert sentences(busy("a", 8), busy("b", 0), shapes=shapes) == ["shapes[0].nodes: 1 fits mi300x-ondemand"]
 
 
 def test_nodes_that_must_be_added_do_not_start_now() -> None:
@@ -72,30 +72,30 @@ def test_nodes_that_must_be_added_do_not_start_now() -> None:
         node("o", MI300X, cordoned=True, labels={"a": "b"}),
     ]
     asked = {"nodes": 2, "gpusPerNode": 8, "placement": {"pools": {"allow": ["cloud"]}}}
-    assert told(held, [pool], **asked) == []
+    assert sentences(held, [pool], **asked) == []
 
 
 def test_the_model_still_has_to_fit() -> None:
     model = {"name": "llama-3.1-70b", "method": "Inference", "inference": {"maxTokens": 2048, "concurrency": 1}}
-    assert told(busy("h", 5, H100), gpusPerNode=8, model=model) == ["gpusPerNode: 4 fits h100-sxm-ondemand"]
-    assert told(busy("h", 1, H100), gpusPerNode=8, model=model) == []
+    assert sentences(busy("h", 5, H100), gpusPerNode=8, model=model) == ["gpusPerNode: 4 fits h100-sxm-ondemand"]
+    assert sentences(busy("h", 1, H100), gpusPerNode=8, model=model) == []
 
 
 @pytest.mark.parametrize(("free", "starts"), [(7, 4), (6, 4), (3, 2)])
 def test_a_smaller_gang_divides_the_heads_of_its_model(free: int, starts: int) -> None:
     model = {"name": "llama-3.1-70b", "method": "Inference", "inference": {"maxTokens": 2048, "concurrency": 1}}
-    assert told(busy("m", free), gpusPerNode=8, model=model) == [f"gpusPerNode: {starts} fits mi300x-ondemand"]
+    assert sentences(busy("m", free), gpusPerNode=8, model=model) == [f"gpusPerNode: {starts} fits mi300x-ondemand"]
 
 
 def test_a_number_of_gpus_that_the_model_gives_has_no_smaller_one() -> None:
     model = {"name": "llama-3.1-70b", "method": "Inference", "inference": {"maxTokens": 2048, "concurrency": 1}}
-    assert told(busy("h", 1, H100), model=model) == []
+    assert sentences(busy("h", 1, H100), model=model) == []
 
 
-def test_a_pool_with_room_for_the_job_is_told_by_the_sentence_alone() -> None:
+def test_a_pool_with_room_for_the_job_is_named_by_the_sentence_alone() -> None:
     waits = {"objective": "Cost", "waitSeconds": 60}
     cheap = [node("m", MI300X, price="1"), pod("p", "m", {"amd.com/gpu": 8})]
-    assert told(cheap, busy("h", 8, H100), gpusPerNode=8, placement=waits) == []
+    assert sentences(cheap, busy("h", 8, H100), gpusPerNode=8, placement=waits) == []
 
 
 def test_a_gang_that_would_wait_for_a_better_pool_does_not_start_now() -> None:
@@ -103,10 +103,10 @@ def test_a_gang_that_would_wait_for_a_better_pool_does_not_start_now() -> None:
     dear = [node("b", MI300X, price="2"), pod("q", "b", {"amd.com/gpu": 2})]
     waits = {"objective": "Cost", "waitSeconds": 600}
     nodes = "nodes: 2, gpusPerNode: 4 fits "
-    found = told(cheap, dear, gpusPerNode=8, placement=waits)
+    found = sentences(cheap, dear, gpusPerNode=8, placement=waits)
     assert [each.removeprefix(nodes) == each for each in found] == [False, True]
     assert found[1].startswith("gpusPerNode: 4 fits mi300x-ondemand-")
-    without = told(cheap, dear, gpusPerNode=8, placement={"objective": "Cost"})
+    without = sentences(cheap, dear, gpusPerNode=8, placement={"objective": "Cost"})
     assert without[1].startswith("gpusPerNode: 6 fits mi300x-ondemand-")
 
 
@@ -121,7 +121,7 @@ WAITS = {"objective": "Cost", "waitSeconds": 600}
 def test_the_other_shapes_of_the_job_stay(wait: dict[str, Any], starts: list[str]) -> None:
     shapes = [{"accelerator": "H100", "gpusPerNode": 8}, {"accelerator": "MI300X", "gpusPerNode": 5}]
     placement = {"objective": "Speed", **wait}
-    assert told(busy("h", 4, H100), busy("m", 0), shapes=shapes, placement=placement) == starts
+    assert sentences(busy("h", 4, H100), busy("m", 0), shapes=shapes, placement=placement) == starts
 
 
 @pytest.mark.parametrize(("cheap", "starts"), [
@@ -131,4 +131,4 @@ def test_the_other_shapes_of_the_job_stay(wait: dict[str, Any], starts: list[str
 ])  # fmt: skip
 def test_the_largest_gang_may_start_where_smaller_ones_would_wait(cheap: int, starts: list[str]) -> None:
     taken = [node("h", H100, cheap, price="1"), pod("q", "h", {"nvidia.com/gpu": cheap})]
-    assert told(busy("m", 6), taken, gpusPerNode=7 if cheap == 4 else 8, placement=WAITS) == starts
+    assert sentences(busy("m", 6), taken, gpusPerNode=7 if cheap == 4 else 8, placement=WAITS) == starts
