@@ -415,6 +415,17 @@ def test_a_capture_keeps_a_resize_that_is_not_done(gpujob: Command, tmp_path: Pa
     assert read_pod(kept).needs.millicores == 50_000
 
 
+@pytest.mark.parametrize("nominated", ["n", ""])
+def test_a_capture_keeps_the_node_that_a_pod_is_nominated_for(gpujob: Command, tmp_path: Path, nominated: str) -> None:
+    one = pod("p", "", {"nvidia.com/gpu": 2}, "Pending", cpu="10")
+    one["status"] |= {"nominatedNodeName": nominated, "message": SECRET}
+    kept = [each for each in captured(gpujob, tmp_path, one) if each["kind"] == "Pod"]
+    assert SECRET not in json.dumps(kept)
+    assert [(read_pod(each).node, read_pod(each).needs) for each in kept] == (
+        [("n", read_pod(one).needs)] if nominated else []
+    )
+
+
 def test_a_capture_keeps_what_claims_to_come_are_bound_to(gpujob: Command, tmp_path: Path) -> None:
     rule = {"key": "team.example/rack", "values": ["r1"]}
     storage_class = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, ANY_IMAGES, H100, L4, MI300X, Object, demand, fleet, gpupool, node
+from builders import A100, ANY_IMAGES, H100, L4, MI300X, Object, decision, demand, fleet, gpupool, node, pod
 
 from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.report.summary import summary
@@ -13,7 +13,7 @@ from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import HOPELESS, NOT_FOUND
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
-from gpujob.values.vocabulary import Verdict
+from gpujob.values.vocabulary import Reason, Verdict
 
 TAINT = "team=a:NoSchedule"
 
@@ -186,3 +186,29 @@ def test_a_reason_that_a_change_of_the_job_answers_hides_none_of_the_cluster(
     found = decided(*objects, **spec)
     assert found.hopeless == HOPELESS
     assert summary(found).endswith(f"can never run it: {first}; {cluster}; {HOPELESS}")
+
+
+def takes_none(name: str, **more: Any) -> Object:
+    """A node whose kubelet takes no pods."""
+    return node(name, H100, 8, allocatable={"pods": "0"}, **more)
+
+
+def test_a_node_that_takes_no_pods_is_never_waited_for() -> None:
+    found = decision(takes_none("a"), gpusPerNode=1)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert found.candidates[0].reasons[0].reason is Reason.NODE_TOO_SMALL
+    assert found.candidates[0].reasons[0].message == (
+        "its node has 0 pods as allocatable (node a); raise maxPods of its kubelet, or use another pool"
+    )
+    assert decision(takes_none("a"), node("b", H100, 8), gpusPerNode=1).choice is not None
+
+
+def test_a_gang_counts_only_nodes_that_take_pods() -> None:
+    found = decision(takes_none("a"), node("b", H100, 8), nodes=2, gpusPerNode=8)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert any(
+        "1 of 2 nodes has 0 pods as allocatable (node a)" in each.message for each in found.candidates[0].reasons
+    )
+    busy = pod("p", "b", {"nvidia.com/gpu": 8})
+    waits = decision(takes_none("a"), node("b", H100, 8), busy, gpusPerNode=8)
+    assert waits.verdict is Verdict.WAITING

@@ -181,7 +181,8 @@ def _pod(raw: Table, selected: set[str]) -> dict[str, Any] | None:
     metadata, spec, status = table(raw, "metadata"), table(raw, "spec"), table(raw, "status")
     labels = present(table(metadata, "labels"), Label.JOB_UID, Label.ATTEMPT)
     # A pod of a GPUJob without a node uses nothing of one, but quotas count it.
-    if not (spec.get("nodeName") or labels.get(Label.JOB_UID)) or status.get("phase") in TERMINAL_PHASES:
+    nominated = status.get("nominatedNodeName")
+    if not (spec.get("nodeName") or nominated or labels.get(Label.JOB_UID)) or status.get("phase") in TERMINAL_PHASES:
         return None
     claim = table(status, EXTENDED_STATUS)
     agent = [{"kind": "DaemonSet"} for owner in tables(metadata, "ownerReferences") if owner.get("kind") == "DaemonSet"]
@@ -202,7 +203,9 @@ def _pod(raw: Table, selected: set[str]) -> dict[str, Any] | None:
             overhead=amounts(table(spec, "overhead")),
         ),
         status=filled(
-            phase=status.get("phase"), extendedResourceClaimStatus=present(claim, "resourceClaimName") or None
+            phase=status.get("phase"),
+            nominatedNodeName=nominated,
+            extendedResourceClaimStatus=present(claim, "resourceClaimName") or None,
         )
         | resized(spec, status),
     )

@@ -137,6 +137,7 @@ class Pod:
     name: str
     uid: str
     node: str
+    """Its node, or the one for which kube-scheduler has nominated it after a preemption; empty if there is neither."""
     job_uid: str
     terminal: bool
     needs: Resources

@@ -142,7 +142,7 @@ def read_pod(raw: Mapping[str, Any]) -> Pod:
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
-        node=str(spec.get("nodeName") or ""),
+        node=str(spec.get("nodeName") or status.get("nominatedNodeName") or ""),
         job_uid=str(labels.get(Label.JOB_UID, "")),
         terminal=str(status.get("phase")) in TERMINAL_PHASES,
         needs=needs,

@@ -75,8 +75,10 @@ def _mounts(demand: Demand, mountable: frozenset[str], pool: Pool, node: PoolNod
 
 
 def asked_of(demand: Demand) -> Resources:
-    """CPU, memory and disk that each pod requests: the job's own requests, else the LimitRange minimum; /dev/shm counts as memory."""
-    asked = Resources(demand.millicores or 0, demand.memory or demand.shared_memory or 0, demand.storage or 0, 0)
+    """A pod, and CPU, memory and disk that it requests: the job's own requests, else the LimitRange minimum; /dev/shm counts as
+    memory.
+    """
+    asked = Resources(demand.millicores or 0, demand.memory or demand.shared_memory or 0, demand.storage or 0, 1)
     return asked if demand.limits is None else asked.at_least(demand.limits.least)
 
 

@@ -26,9 +26,9 @@ def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_siz
     reasons = [rejections(demand, pool, node, image_size) for node in nodes]
     kept_out = tuple(kept_out_by_class(pool, nodes))
     yield from kept_out
-    mended = [node for node, r in zip(nodes, reasons, strict=True) if not set(r) - OF_CLASS]
-    scattered = tuple(too_scattered(demand, pool, mended))
-    if kept_out and len(mended) >= demand.nodes and not scattered:
+    startable = [node for node, r in zip(nodes, reasons, strict=True) if not set(r) - OF_CLASS]
+    scattered = tuple(too_scattered(demand, pool, startable))
+    if kept_out and len(startable) >= demand.nodes and not scattered:
         # With the handler and the label there are enough nodes, so other shortages do not matter.
         return
     if sum(Reason.POOL_TOO_SMALL not in r for r in reasons) < demand.nodes:
@@ -208,6 +208,7 @@ def _added(more: int, pool: Pool) -> str:
 
 def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
     """The resource that too few nodes have; if each one alone is on enough nodes, those that some lack, all at once."""
+    yield from _take_no_pods(nodes)
     asked, whole = asked_of(demand) + pool.overhead, [node.allocatable + pool.overhead for node in nodes]
     of = partial(whence, demand, pool, asked_of(demand))
     parts = [
@@ -229,8 +230,8 @@ def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> I
             sentence = "needs {} {}{} on each of {} nodes, {} of {} have that"
             numbers = (show(amount), name, of(name), demand.nodes, enough, _all(nodes))
             yield Finding(Reason.NODE_TOO_SMALL, sentence, numbers)
-    if not short:
-        lacking = [part for part in parts if part[2] and min(part[3]) < part[2]]
+    lacking = [part for part in parts if part[2] and min(part[3]) < part[2]]
+    if lacking and not short:
         every = listed(f"{show(amount)} {name}{of(name)}" for name, show, amount, _ in lacking)
         enough = sum(each.covers(asked) for each in whole)
         on = f"each of {demand.nodes} nodes" if demand.nodes > 1 else "one node"
@@ -240,6 +241,14 @@ def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> I
             sentence,
             (every, on, enough, f"{_all(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"),
         )
+
+
+def _take_no_pods(nodes: Sequence[PoolNode]) -> Iterator[Finding]:
+    """The nodes whose kubelet takes no pods at all."""
+    found = [node for node in nodes if not node.allocatable.pods]
+    if found:
+        sentence = "{} 0 pods as allocatable (node {}); raise maxPods of its kubelet, or use another pool"
+        yield Finding(Reason.NODE_TOO_SMALL, sentence, (_have(len(found), len(nodes)), found[0].name))
 
 
 def whence(demand: Demand, pool: Pool, needs: Resources, name: str) -> str:

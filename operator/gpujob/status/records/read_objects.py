@@ -201,6 +201,7 @@ def owner_uid(metadata: Mapping[str, Any]) -> str:
 
 def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
     metadata, status = table(raw, "metadata"), table(raw, "status")
+    node = str(table(raw, "spec").get("nodeName") or "")
     containers = tables(status, "containerStatuses")
     train = next((c for c in containers if c.get("name") == TRAIN), containers[0] if containers else {})
     now = table(train, "state")
@@ -208,12 +209,12 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
     every = (*tables(status, "initContainerStatuses"), *containers)
     waiting = next((w for w in (table(table(c, "state"), "waiting") for c in every) if w), {})
     disruption = condition(status, "DisruptionTarget", now="True")
-    if not use.node:
+    if not node:
         waiting = condition(status, "PodScheduled", now="False")
     return PodState(
         name=use.name,
         child_uid=owner_uid(metadata),
-        node=use.node,
+        node=node,
         phase=intern(str(status.get("phase", ""))),
         running="running" in now and status.get("phase") == "Running",
         leaving="deletionTimestamp" in metadata,
@@ -241,7 +242,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         ended=str(ended.get("finishedAt") or "")[:32],
         unhealthy=tuple(_unhealthy(containers)),
         ran_out=read_ran_out(ended.get("message")) if whole_number(ended.get("exitCode")) else None,
-        unready=_is_unready(status) and bool(use.node),
+        unready=_is_unready(status) and bool(node),
         created=str(metadata.get("creationTimestamp") or "")[:32],
         released="deletionTimestamp" in metadata and not _has_finalizer(metadata, TRACKING),
         broken=broken_device(ended.get("message")) if whole_number(ended.get("exitCode")) else "",
