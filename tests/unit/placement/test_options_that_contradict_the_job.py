@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from builders import pod
+from builders import MI300X, Object, node, pod
 from test_what_helps import ANY_IMAGES, decision, machine
 
 from gpujob.placement.report.summary import of_status, summary
@@ -16,8 +17,8 @@ REMOVE = "; remove the option, the operator sets the number"
 OF_TWO = f" on the command line, and the job has 2 GPUs a node{REMOVE}"
 
 
-def warnings(**spec: Any) -> list[str]:
-    found = decision(machine("a"), machine("b"), catalog=ANY_IMAGES, **spec)
+def warnings(nodes: Sequence[Object] = (machine("a"), machine("b")), /, **spec: Any) -> list[str]:
+    found = decision(*nodes, catalog=ANY_IMAGES, **spec)
     assert found.choice is not None
     return [each.message for each in found.choice.candidate.warnings if each.reason is Reason.LAUNCH_DIFFERS]
 
@@ -63,9 +64,101 @@ def test_variables_that_choose_other_gpus_than_the_pods(value: str, gpus: int, s
 
 @pytest.mark.parametrize("name", ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"])
 def test_the_variables_of_amds_stack_choose_too(name: str) -> None:
-    (said,) = warnings(gpusPerNode=1, command=["t"], env=[{"name": name, "value": "0,1"}])
+    """On AMD devices alone, where CUDA's variable acts too."""
+    amd = [node("a", MI300X, 8, price="1")]
+    (said,) = warnings(amd, gpusPerNode=1, command=["t"], env=[{"name": name, "value": "0,1"}])
     assert said.startswith(f"{name}=0,1 in env")
-    assert warnings(gpusPerNode=1, command=["t"], env=[{"name": "OTHER", "value": "0,1"}]) == []
+    assert warnings(amd, gpusPerNode=1, command=["t"], env=[{"name": "OTHER", "value": "0,1"}]) == []
+    assert warnings(gpusPerNode=1, command=["t"], env=[{"name": name, "value": "0,1"}]) == []
+    assert warnings(amd, gpusPerNode=1, command=["t"], env=[{"name": "CUDA_VISIBLE_DEVICES", "value": "0,1"}])
+
+
+def env(value: str, name: str = "CUDA_VISIBLE_DEVICES") -> list[dict[str, str]]:
+    return [{"name": name, "value": value}]
+
+
+@pytest.mark.parametrize(("spec", "warned"), [
+    ({"envByBackend": {"cuda": env("0")}}, True),
+    ({"envByBackend": {"rocm": env("0")}}, False),
+    ({"envByBackend": {"cuda": env("0,1")}, "env": env("0")}, False),
+    ({"envByBackend": {"cuda": env("0")}, "env": env("0,1")}, True),
+])  # fmt: skip
+def test_the_variables_of_the_software_stack_win(spec: dict[str, Any], warned: bool) -> None:
+    assert bool(warnings(gpusPerNode=2, command=["t"], **spec)) == warned
+
+
+def test_gpus_are_counted_on_each_node() -> None:
+    """A gang of 2 nodes with 2 GPUs each: a pod has 2 of them."""
+    gang = {"nodes": 2, "gpusPerNode": 2}
+    torchrun = ["torchrun", "--nnodes=2", "--nproc_per_node=2", "t.py"]
+    assert warnings(**gang, command=torchrun, env=env("0,1")) == []
+    assert warnings(**gang, command=["torchrun", "--nproc_per_node=4", "t.py"], env=env("0,1,2,3")) == [
+        f"--nproc_per_node=4{OF_TWO}",
+        "CUDA_VISIBLE_DEVICES=0,1,2,3 in env, and a pod's GPUs are numbered 0 to 1; remove the variable",
+    ]
+
+
+@pytest.mark.parametrize(("shape", "warned"), [
+    ({"args": ["--nproc_per_node=4", "t.py"]}, False),
+    ({"args": ["--nproc_per_node=8", "t.py"]}, True),
+    ({}, True),
+    ({"args": ["t.py"], "env": env("0,1,2,3")}, False),
+    ({"args": ["t.py"], "env": env("0,1")}, True),
+])  # fmt: skip
+def test_arguments_and_variables_of_a_shape_are_its_own(shape: dict[str, Any], warned: bool) -> None:
+    shapes = [{"gpusPerNode": 4, **shape}]
+    found = warnings(command=["torchrun"], args=["--nproc_per_node=2", "t.py"], env=env("0,1,2,3"), shapes=shapes)
+    assert bool(found) == warned
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    (["torchrun", "t.py", "--nnodes", "4"], []),
+    (["torchrun", "--nproc_per_node=2", "t.py", "--nproc_per_node", "8"], ["--nproc_per_node=2"]),
+    (["torchrun", "-m", "pkg.train", "--nnodes", "4"], []),
+    (["torchrun", "--standalone", "t.py", "--nnodes=3"], []),
+    (["torchrun", "--", "t.py", "--nnodes=3"], []),
+    (["torchrun", "--max-restarts", "3", "-r3", "--nproc_per_node=8", "t.py"], ["--nproc_per_node=8"]),
+    (["torchrun", "--nproc_per_node=8", "--nproc-per-node=2", "t.py"], ["--nproc-per-node=2"]),
+    (["env", "A=1", "torchrun", "--nproc_per_node=8", "t.py"], ["--nproc_per_node=8"]),
+    (["python", "-mtorch.distributed.run", "--nproc_per_node=8", "t.py"], ["--nproc_per_node=8"]),
+    (["python", "t.py", "--text", "use torchrun --nnodes=3"], []),
+])  # fmt: skip
+def test_only_options_before_the_script_are_torchruns(words: list[str], says: list[str]) -> None:
+    assert [each.text for each in launches(words)] == says
+
+
+@pytest.mark.parametrize(("script", "says"), [
+    ("torchrun t.py --nnodes 4", []),
+    ("set -e\ntorchrun \\\n --nproc_per_node=8 \\\n t.py", ["--nproc_per_node=8"]),
+    ("# torchrun --nproc_per_node=8 t.py\ntorchrun t.py # it's --nnodes=2", []),
+    ("echo torchrun --nproc_per_node=8; echo 'torchrun --nnodes=2'", []),
+    ('torchrun --nproc_per_node="8" t.py', ["--nproc_per_node=8"]),
+    ("cd /w;torchrun --nproc_per_node=8 t.py&&echo", ["--nproc_per_node=8"]),
+    ("cd /w&&torchrun --nproc_per_node=8 t.py 2>&1|tee log", ["--nproc_per_node=8"]),
+    ("torchrun --nproc_per_node=1 a.py & torchrun --nproc_per_node=1 b.py; wait", []),
+    ("if a; then torchrun --nproc_per_node=8 t.py; else torchrun --nproc_per_node=2 t.py; fi", []),
+    ("for a in 1 2; do torchrun --nproc_per_node=1 $a.py; done\ntorchrun --nnodes=1 t.py", ["--nnodes=1"]),
+    ("torchrun --nproc_per_node=$N t.py", []),
+    ("torchrun --nproc_per_node=8 't.py", []),
+])  # fmt: skip
+@pytest.mark.parametrize("shell", [["bash", "-c"], ["/bin/sh", "-ec"], ["bash", "-eo", "pipefail", "-c"]])
+def test_a_shells_script_is_read_command_by_command(script: str, says: list[str], shell: list[str]) -> None:
+    assert [each.text for each in launches([*shell, script])] == says
+
+
+@pytest.mark.parametrize(("words", "warned"), [
+    (["env", "CUDA_VISIBLE_DEVICES=1", "python", "t.py"], True),
+    (["bash", "-c", "CUDA_VISIBLE_DEVICES=0,1,2,3 python t.py"], True),
+    (["bash", "-c", "export CUDA_VISIBLE_DEVICES=2,3\npython t.py"], True),
+    (["bash", "-c", "CUDA_VISIBLE_DEVICES=0,1 python t.py"], False),
+    (["bash", "-c", "CUDA_VISIBLE_DEVICES=$MINE python t.py"], False),
+    (["bash", "-c", "HIP_VISIBLE_DEVICES=0 python t.py"], False),
+    (["bash", "-c", "CUDA_VISIBLE_DEVICES=0 python a.py & CUDA_VISIBLE_DEVICES=1 python b.py; wait"], False),
+    (["python", "t.py", "CUDA_VISIBLE_DEVICES=0"], False),
+])  # fmt: skip
+def test_variables_of_a_command_line(words: list[str], warned: bool) -> None:
+    found = warnings(gpusPerNode=2, command=words)
+    assert [" on the command line, and a pod's GPUs" in each for each in found] == [True] * warned
 
 
 def test_the_sentence_of_a_status_says_it_too() -> None:
@@ -82,7 +175,7 @@ def test_the_sentence_of_a_status_says_it_too() -> None:
 
 def test_no_line_of_a_script_is_read_for_long() -> None:
     """A script of its own in one word, and numbers that no GPU has."""
-    assert list(launches(["torchrun", "--nnodes=2 " * 1000])) == []
-    assert list(launches(["torchrun", "--nnodes=12345678"])) == []
+    assert [*launches(["torchrun", "--nnodes=2 " * 1000])] == []
+    assert [*launches(["torchrun", "--nnodes=12345678"])] == []
     assert chosen("0\n") is None
     assert chosen("-1") == {-1}

@@ -219,9 +219,10 @@ MOST_SUSPECTED: Final = 8
 
 def _warnings_before(demand: Demand, pool: Pool, of_job: JobWarnings) -> Iterable[Finding]:
     """Warnings that hold for all images, shown before the warnings about the image."""
+    program = (*of_job.program, *of_job.launch.get(pool.vendor, ()))
     if demand.model is None:
-        return of_job.program
-    return (*memory_tight(demand, pool), *of_job.sharding, *heads_not_divided(demand, pool), *of_job.program)
+        return program
+    return (*memory_tight(demand, pool), *of_job.sharding, *heads_not_divided(demand, pool), *program)
 
 
 def _of_nodes(demand: Demand, nodes: Sequence[PoolNode]) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from gpujob.catalog.catalog import Catalog
@@ -11,9 +11,9 @@ from gpujob.placement.filters.job_validation import unknown_exclusions
 from gpujob.placement.filters.memory import sharding_assumed
 from gpujob.placement.images.compatibility import Findings
 from gpujob.placement.request.demand import Demand
-from gpujob.placement.request.launch import chosen
+from gpujob.placement.request.launch import Program, chosen
 from gpujob.values.finding import Finding, counted, listed
-from gpujob.values.vocabulary import Method, Reason
+from gpujob.values.vocabulary import Method, Reason, Vendor
 
 
 class JobWarnings(NamedTuple):
@@ -21,6 +21,8 @@ class JobWarnings(NamedTuple):
 
     sharding: Findings
     program: Findings
+    launch: Mapping[Vendor, Findings]
+    """Those about its command line and variables, by the vendor of the devices."""
     user: Findings
     unknown: Findings
 
@@ -30,6 +32,7 @@ def warnings_of(demand: Demand, fleet: Fleet, catalog: Catalog) -> JobWarnings:
     return JobWarnings(
         tuple(sharding_assumed(demand)),
         tuple(_of_program(demand)),
+        {vendor: tuple(_against_the_gang(demand, vendor)) for vendor in Vendor},
         tuple(_of_user(demand)),
         _unknown_to_the_fleet(demand, fleet, catalog),
     )
@@ -41,24 +44,25 @@ def _of_program(demand: Demand) -> Iterator[Finding]:
     yield from _without_steps(demand)
     if not demand.own_command:
         yield Finding(Reason.NO_COMMAND, "no command is given: the image's own runs; write spec.command")
-    yield from _against_the_gang(demand)
 
 
-def _against_the_gang(demand: Demand) -> Iterator[Finding]:
+def _against_the_gang(demand: Demand, vendor: Vendor) -> Iterator[Finding]:
     """Options and variables of the program that name other nodes or GPUs than the gang has: they win over what the operator sets."""
-    gang = demand.gangs[0]
-    for text, of_nodes, least, most in demand.launches:
-        have = gang.nodes if of_nodes else gang.gpus
+    gang = demand.gang
+    place = 0 if gang.entry is None else gang.entry + 1
+    program = demand.programs[place] if place < len(demand.programs) else Program()
+    for text, of_nodes, least, most in program.launches:
+        have = gang.nodes if of_nodes else gang.gpus_per_node
         if not least <= have <= most:
             what = counted(have, "node") if of_nodes else f"{counted(have, 'GPU')} a node"
             sentence = "{} on the command line, and the job has {}; remove the option, the operator sets the number"
             yield Finding(Reason.LAUNCH_DIFFERS, sentence, (text, what))
-    for name, value in demand.visible:
-        numbers = chosen(value)
-        if numbers is not None and numbers != set(range(gang.gpus)):
-            sentence = "{}={} in env, and a pod's GPUs are numbered {}; remove the variable"
-            last = f"0 to {gang.gpus - 1}" if gang.gpus > 1 else "0"
-            yield Finding(Reason.LAUNCH_DIFFERS, sentence, (name, value[:64], last))
+    for acts_on, (name, value, where) in program.visible:
+        numbers = chosen(value) if acts_on is vendor else None
+        if numbers is not None and numbers != set(range(gang.gpus_per_node)):
+            sentence = "{}={} {}, and a pod's GPUs are numbered {}; remove the variable"
+            last = f"0 to {gang.gpus_per_node - 1}" if gang.gpus_per_node > 1 else "0"
+            yield Finding(Reason.LAUNCH_DIFFERS, sentence, (name, value[:64], where, last))
 
 
 WITHOUT_TORCH: Final = frozenset({"jax", "tensorflow"})

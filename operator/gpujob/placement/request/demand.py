@@ -14,7 +14,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.storage.claim_volumes import Mount
 from gpujob.fleet.storage.volume_ties import Tie
 from gpujob.placement.request.gang import Gang
-from gpujob.placement.request.launch import Launch
+from gpujob.placement.request.launch import Program
 from gpujob.placement.request.model_requirements import ModelDemand
 from gpujob.placement.request.profile_measurements import Learned
 from gpujob.values.derived import derived
@@ -139,10 +139,8 @@ class Demand:
     """Whether the job sets spec.stall."""
     own_command: bool = True
     """Whether the job names the command of its containers."""
-    launches: tuple[Launch, ...] = ()
-    """The options of torchrun on its command line that name its nodes or processes."""
-    visible: tuple[tuple[str, str], ...] = ()
-    """Its variables that choose among the GPUs of a pod, with their values."""
+    programs: tuple[Program, ...] = ()
+    """What its command line and variables say of nodes and GPUs, then those of each of its shapes."""
     precision: Precision | None = None
     """The number format that the job names; None if the usual one is assumed."""
     gfx_override: str | None = None

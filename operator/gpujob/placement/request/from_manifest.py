@@ -14,7 +14,7 @@ from gpujob.placement.request.demand import (
     OwnRuntime,
 )
 from gpujob.placement.request.gang import Gang
-from gpujob.placement.request.launch import VISIBLE, launches
+from gpujob.placement.request.launch import programs_of
 from gpujob.placement.request.model_requirements import model_demand, precision_of
 from gpujob.placement.request.written import amounts_written
 from gpujob.values.quantity import parse_bytes, parse_dollars, parse_millicores
@@ -63,8 +63,7 @@ def demand_of(job: GPUJob) -> Demand:
         written=amounts_written(spec),
         watches_steps=spec.stall is not None,
         own_command=bool(spec.command or spec.args or spec.images),
-        launches=tuple(launches((*spec.command, *spec.args))),
-        visible=tuple((each.name, each.value) for each in spec.env if each.name in VISIBLE and each.value is not None),
+        programs=programs_of(spec),
         shared_memory=_bytes(resources.shared_memory) if resources else None,
         wait_seconds=(placement and placement.wait_seconds) or 0,
         exploration=parse_dollars(placement.exploration) if placement and placement.exploration else None,
