@@ -90,6 +90,34 @@ def test_nodes_that_only_a_pool_that_cannot_be_read_may_add_are_no_impossibility
     )
 
 
+@pytest.mark.parametrize("spec", [{"provisions": GROWS}, {"Provision": GROWS}, {"maxNodes": 2}, {}])
+def test_a_provision_under_another_name_or_at_another_place_may_add_nodes(spec: dict[str, Any]) -> None:
+    pool = gpupool("mine", X, accelerator="H200", **spec) | ({} if spec else {"provision": GROWS})
+    found = decision(node("t", T4), pool, gpusPerNode=8, gpuMemory="60G")
+    assert (found.verdict, "GPUPool mine cannot be read" in summary(found)) == (Verdict.MISCONFIGURED, True)
+
+
+LARGE = {"name": "llama-3.1-70b", "method": "Full"}
+UNLABELLED = {"devices": {"nvidia.com/gpu": 8}}
+
+
+@pytest.mark.parametrize(("objects", "spec", "verdict"), [
+    ([node("a", **UNLABELLED), node("b", **UNLABELLED)], {}, Verdict.MISCONFIGURED),
+    ([node("a", **UNLABELLED), node("b", **UNLABELLED), node("t", T4)], {}, Verdict.MISCONFIGURED),
+    ([node("a", devices={"nvidia.com/gpu": 1})], {}, Verdict.IMPOSSIBLE),
+    ([node("a", **UNLABELLED), node("b", **UNLABELLED)], {"sharding": "None"}, Verdict.IMPOSSIBLE),
+    ([gpupool("mine", X, provision=GROWS, accelerator=["H200"])], {}, Verdict.MISCONFIGURED),
+    ([gpupool("mine", X, provision=GROWS, accelerator="H2OO")], {}, Verdict.MISCONFIGURED),
+    ([gpupool("mine", X, provision=GROWS, price={"perGPUHour": "abc"})], {}, Verdict.MISCONFIGURED),
+    ([gpupool("mine", X, provision=GROWS, price={"perGPUHour": "abc"})], {"sharding": "None"}, Verdict.IMPOSSIBLE),
+])  # fmt: skip
+def test_a_model_may_be_on_all_devices_that_nothing_identifies(
+    objects: list[dict[str, Any]], spec: dict[str, Any], verdict: Verdict
+) -> None:
+    """A model that needs several of the largest devices, and says no number of them."""
+    assert decision(*objects, model={**LARGE, **spec}).verdict is verdict
+
+
 OTHERS: list[dict[str, Any]] = [
     {"placement": {"accelerators": {"allow": ["H200"]}}},
     {"placement": {"accelerators": {"deny": ["H100"]}}},

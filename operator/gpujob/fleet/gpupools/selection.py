@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -230,6 +231,9 @@ LONGEST: Final = 300
 
 LONGEST_NAME: Final = 63
 
+MEANS_PROVISION: Final = re.compile(r"; (?:write spec\.|did you mean )provision\b")
+"""What the problem of a GPUPool says of a field that is `provision`, or a part of it, under another name or at another place."""
+
 NO_ACCELERATOR: Final = "?"
 """The name of an accelerator that cannot be read; no catalog has it."""
 
@@ -263,7 +267,7 @@ def held_pool(raw: Mapping[str, Any], problem: str) -> AdminPool:
         selector,
         accelerator=accelerator,
         unreadable=said or "it is malformed",
-        adds_unread=bool(spec.get("provision")),
+        adds_unread=bool(spec.get("provision") or MEANS_PROVISION.search(problem)),
     )
 
 

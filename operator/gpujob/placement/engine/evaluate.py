@@ -15,7 +15,7 @@ from gpujob.catalog.devices.throughput import Speed
 from gpujob.fleet.pools.autoscaling import lacks_disk
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.node import PoolNode
-from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.pools.pool import MOST_NODES, Pool
 from gpujob.placement.capacity.node_filters import asked_of
 from gpujob.placement.capacity.node_fit import (
     NodeFit,
@@ -25,10 +25,11 @@ from gpujob.placement.capacity.node_fit import (
     room_without_growth,
     uniform_size,
 )
+from gpujob.placement.engine.gang_sizing import SEVERAL, division, largest_gangs
 from gpujob.placement.engine.job_warnings import JobWarnings, warnings_of
 from gpujob.placement.filters import pool_filters
 from gpujob.placement.filters.fixable import can_be_fixed, fix_could_help
-from gpujob.placement.filters.memory import heads_not_divided, memory_tight, risk
+from gpujob.placement.filters.memory import heads_not_divided, memory_tight, needed, risk
 from gpujob.placement.filters.pool_filters import PoolRule
 from gpujob.placement.filters.quota import Allowance
 from gpujob.placement.filters.selection import FilterSelection, PoolClass
@@ -36,13 +37,17 @@ from gpujob.placement.images import filters
 from gpujob.placement.images.compatibility import Findings
 from gpujob.placement.images.selection import ImageGroup, ImageSelector
 from gpujob.placement.request.demand import Demand
+from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring import score
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.scoring.score import PoolResult
 from gpujob.placement.scoring.speed import speed_of
 from gpujob.values.derived import derived
 from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Precision, Reason
+from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Precision, Reason, Sharding
+
+MOST_ON_A_NODE: Final = 16
+"""The most GPUs that a node is taken to have while nothing says how many."""
 
 
 class GangEvaluator:
@@ -191,8 +196,39 @@ class _PoolEvaluation:
         if not (alike.rejections[0] or self._before or self._beyond):
             return Outcome.BUSY if self._busy else Outcome.FITS
         mendable = alike.mendable or can_be_fixed(self._pool, alike.rejections[0])
-        helps = self._fixable and mendable and fix_could_help(self._asked.demand, self._pool, self._asked.catalog)
+        helps = self._fixable and mendable and self._fix_could_help()
         return Outcome.MISCONFIGURED if helps else Outcome.REJECTED
+
+    def _fix_could_help(self) -> bool:
+        demand, pool, catalog = self._asked.demand, self._pool, self._asked.catalog
+        return fix_could_help(demand, pool, catalog, _least_memory(demand, pool, catalog))
+
+
+def _least_memory(demand: Demand, pool: Pool, catalog: Catalog) -> int:
+    """The bytes that a device of a pool must have at least: of a model that says no number of GPUs, on devices that nothing
+    identifies, on as many of them as the pool's nodes may have.
+    """
+    needs = None
+    if demand.sized_by_model and demand.model is not None and pool.accelerator is None:
+        needs = division(demand.model, demand, SEVERAL, catalog)
+    if needs is None:
+        return needed(demand) or 0
+    if _is_counted(pool):
+        gangs = [gang for alike in largest_gangs(demand, pool, catalog) for gang in alike]
+    else:
+        gangs = [Gang(demand.gang.nodes if demand.nodes_said else MOST_NODES, MOST_ON_A_NODE)]
+    each = [needs.on(gang.gpus) for gang in gangs if gang.gpus == 1 or not _is_on_one(demand)]
+    return min((need.expected for need in each), default=needed(demand) or 0)
+
+
+def _is_on_one(demand: Demand) -> bool:
+    """Whether the job says that its model is whole on each GPU."""
+    return demand.model is not None and demand.model.sharding_said and demand.model.sharding is Sharding.NONE
+
+
+def _is_counted(pool: Pool) -> bool:
+    """Whether the number of devices of some node is known."""
+    return pool.growth is not None or any(node.total or node.healthy for node in pool.nodes)
 
 
 def _over_quota(asked: GangEvaluator, pool: Pool, room: NodeFit, size: int | None) -> tuple[Findings, Findings]:

@@ -6,7 +6,6 @@ from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.filters.memory import needed
 from gpujob.placement.images.compatibility import Findings
 from gpujob.placement.request.demand import Demand
 from gpujob.values.vocabulary import FIXABLE_REASONS, DeviceKind, Reason
@@ -26,12 +25,12 @@ def can_be_fixed(pool: Pool, findings: Findings) -> bool:
     return all(finding.reason in fixable for finding in findings)
 
 
-def fix_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
+def fix_could_help(demand: Demand, pool: Pool, catalog: Catalog, least: int) -> bool:
     """Whether a job can run on a pool once its problem is fixed. Only such jobs wait for the fix.
 
     A corrected selector adds no node that is not in another pool already, so a pool without nodes concerns only the jobs that
     name it, unless it lacks facts about nodes that can be added, or cannot be read and may say them, or selects nodes that show no
-    device: it may say which they have. An unidentified device counts as the best one of its vendor.
+    device: it may say which they have. An unidentified device counts as the best one of its vendor, which must have `least` bytes.
     """
     if any(map(pool.is_called, demand.pools_allowed)):
         return True
@@ -48,7 +47,6 @@ def fix_could_help(demand: Demand, pool: Pool, catalog: Catalog) -> bool:
     its = (row for row in catalog.accelerators if pool.vendor_assumed or row.vendor is pool.vendor)
     rows = [row for row in its if of_device <= row.features]
     rows = [row for row in rows if not pool.models or row.id in pool.models]
-    least = needed(demand) or 0
     return any(
         DeviceKind.INTEGRATED in demand.devices
         if row.integrated
