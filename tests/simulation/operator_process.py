@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from datetime import timedelta
 from typing import Any
@@ -71,6 +71,9 @@ class OperatorProcess:
             chance=random.Random(server.version).random,
         )
         self._events: deque[tuple[str, str, Object]] = deque()
+        self.late: dict[str, float] = {}
+        """Kinds whose watch lags: what happens before this second is seen then, in its order."""
+        self._late: dict[str, deque[tuple[str, Object]]] = defaultdict(deque)
         self._tasks = [
             self.loop.create_task(self.reconciler.run()),
             self.loop.create_task(self.reconciler.budgets.run(leader)),
@@ -98,7 +101,10 @@ class OperatorProcess:
     # Its watch
 
     def _changed(self, plural: str, event: str, obj: Object) -> None:
-        if plural in self.cache.kinds:
+        if plural in self.cache.kinds and self.loop.time() < (until := self.late.get(plural, 0.0)):
+            self._late[plural].append((event if _selected(plural, [obj]) else "DELETED", obj))
+            self.loop.call_at(until, lambda: self.cache.apply(plural, *self._late[plural].popleft()))
+        elif plural in self.cache.kinds:
             self._events.append((plural, event if _selected(plural, [obj]) else "DELETED", obj))
             self.loop.call_at(max(self.loop.time() + WATCH, self.frozen_until), self._deliver)
 

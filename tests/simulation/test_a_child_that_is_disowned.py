@@ -87,20 +87,54 @@ def test_without_an_owner_it_ends_with_the_suspension_of_its_job() -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("name", UNSEEN)
-def test_one_that_the_operator_cannot_follow_any_more_is_ended_and_the_status_says_why(
+def test_one_that_the_operator_cannot_follow_any_more_is_ended_and_its_program_goes_on_in_another(
     name: str, restarted: bool
 ) -> None:
-    deeds = [(20.0, disown(**UNSEEN[name])), *([(20.01, restart)] if restarted else [])]
-    world = run(play(*deeds))
+    """At each moment of the end the process may be replaced: what it has deleted is no loss."""
+    for later in (0.01, 0.05, 0.06, 0.08, 0.1, 1.0, 8.0) if restarted else (None,):
+        world = run(play((20.0, disown(**UNSEEN[name])), *([(20.0 + later, restart)] if later else [])))
+        ended, last = status(world)["attempts"]
+        assert (ended["reason"], ended["blame"]) == ("ChildLost", "Infrastructure"), later
+        assert ended["message"].endswith("-1 lost the label gpujob.dev/job-uid, so the operator deleted it")
+        assert ended["from"]
+        assert ended["cost"]
+        assert (status(world)["state"], last["attempt"]) == ("Succeeded", 2)
+        assert status(world)["failures"] == {"infrastructure": 1}
+        # They save for five seconds.
+        assert [ran[4] < 27.0 for ran in world.server.ran] == [True, True, False, False]
+        assert world.overlap() == 0.0
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_without_retries_it_ends_the_job_and_the_status_says_why(name: str) -> None:
+    edit = (19.0, lambda world: world.edit("j", retries={"infrastructure": 0}))
+    world = run(play(edit, (20.0, disown(**UNSEEN[name]))))
     (failed,) = (each for each in status(world)["conditions"] if each["type"] == "Failed")
-    child = status(world)["attempts"][-1]
-    assert (status(world)["state"], failed["reason"], child["attempt"]) == ("Failed", "ChildLost", 1)
-    assert failed["message"].endswith(
-        "lost the label gpujob.dev/job-uid, so the operator deleted it; create a new GPUJob to run it again"
-    )
-    # They save for five seconds.
-    assert [ran[4] < 27.0 for ran in world.server.ran] == [True, True]
+    assert (status(world)["state"], failed["reason"]) == ("Failed", "ChildLost")
+    assert failed["message"].endswith("lost the label gpujob.dev/job-uid, so the operator deleted it")
     assert world.server.objects["jobs"] == {}
+
+
+def test_a_suspension_that_meets_it_is_no_failure() -> None:
+    edits = ((20.0, disown(labels={})), (20.0, lambda world: world.edit("j", suspend=True)))
+    world = run(play(*edits, (60.0, lambda world: world.edit("j", suspend=None))))
+    assert (status(world)["state"], status(world).get("failures")) == ("Succeeded", None)
+    assert world.overlap() == 0.0
+
+
+def test_one_that_is_deleted_while_the_watch_of_pods_lags_has_its_start_and_its_cost() -> None:
+    def lag(world: World) -> None:
+        world.processes[0].late = {"pods": 25.0}
+
+    def delete(world: World) -> None:
+        for (space, name), job in list(world.server.objects["jobs"].items()):
+            world.server.delete(f"/apis/batch/v1/namespaces/{space}/jobs/{name}", job["metadata"]["uid"])
+
+    world = run(play((0.5, lag), (12.0, delete)))
+    assert (status(world)["state"], status(world)["display"]["reason"]) == ("Failed", "ChildLost")
+    assert status(world)["startTime"] == "2026-01-01T12:00:02Z"
+    assert status(world)["cost"]["accrued"]
+    assert status(world)["attempts"][0]["cost"]
 
 
 @pytest.mark.parametrize("podless", [False, True])

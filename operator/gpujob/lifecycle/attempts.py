@@ -225,9 +225,12 @@ def ended_at(child: ChildRecord, now: str) -> str:
     return within(child.ended_at, child.created, now) or now
 
 
-def gone(job: JobRecord, now: str, *, disowned: bool = False) -> dict[str, Any]:
-    """The last status of a job whose child Job is gone: a user deleted or disowned it, or the job itself is being deleted."""
-    status = job_status.deleted(job, now) if job.leaving else job_status.lost(job, now, disowned=disowned)
+def gone(job: JobRecord, now: str, started: str = "") -> dict[str, Any]:
+    """The last status of a job whose child Job is gone: a user deleted it, or the job itself is being deleted. `started`: when its
+    pods began to run, where no status says it."""
+    if started and not job.status.get("startTime"):
+        job = replace(job, status={**job.status, "startTime": within(started, job.created, now)})
+    status = job_status.deleted(job, now) if job.leaving else job_status.lost(job, now)
     if not (name := job.status.get("jobName")):
         return status
     attempt = attempt_in(str(name)) or last_attempt(job)

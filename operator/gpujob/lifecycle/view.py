@@ -81,3 +81,5 @@ class JobView:
     """What events said of pods of its child that are refused or cannot start, once that was read; empty before."""
     telemetry: Telemetry = SILENT
     """Its reporter's last report."""
+    disowned: bool = False
+    """Whether its child lost the label that the watch selects by: nothing would show its end, so that the attempt ends."""

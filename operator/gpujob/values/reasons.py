@@ -299,7 +299,7 @@ class Reason(StrEnum):
     STALLED = ("Stalled", "the job made no step for longer than its bound",
         "the sentence says which rank is behind; spec.stall.action: Restart lets it go on from its checkpoint")
     STEPS_GO_ON = ("StepsGoOn", "a job that stood still works again", "none")
-    CHILD_LOST = ("ChildLost", "the child Job was deleted, or its number of pods lowered, while it ran", "create the job again")
+    CHILD_LOST = ("ChildLost", "the child Job was deleted, or its label or pods taken off, while it ran", "create the job again")
     BEING_DELETED = ("BeingDeleted",
         "the GPUJob is being deleted and nothing of it runs any more; another finalizer holds the object",
         "the owner of the finalizer removes it")

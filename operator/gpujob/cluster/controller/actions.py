@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -24,7 +25,7 @@ from gpujob.cluster.writer.child_errors import ChildNotCreated, ChildRefused
 from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle import endings
-from gpujob.lifecycle.actions import Action, Finish, GiveBack, WriteStatus
+from gpujob.lifecycle.actions import Action, EndProbe, Finish, GiveBack, WriteStatus
 from gpujob.lifecycle.attempts import end_attempt, gone, newly_failed, next_attempt
 from gpujob.lifecycle.children import live_pods, said_of
 from gpujob.lifecycle.next_action import next_action
@@ -210,11 +211,14 @@ class JobActions:
         action = self._action_by(job, child, pods)
         return action.status if isinstance(action, Finish | WriteStatus) else None
 
-    def _action_by(self, job: JobRecord, child: ChildRecord, pods: tuple[PodState, ...]) -> Action:
+    def _action_by(
+        self, job: JobRecord, child: ChildRecord, pods: tuple[PodState, ...], disowned: bool = False
+    ) -> Action:
         """The next action by pods that the API server has, whatever the watch shows."""
         memory, read = self._work.remember(job.uid), self._work.telemetry.get(job.uid, SILENT)
         departed, refused = self._work.index.departed_of(child), memory.refused_to(child)
-        view = JobView(job, (child,), pods, made=memory.made, departed=departed, refused=refused, telemetry=read)
+        view = JobView(job, (child,), pods, departed=departed, refused=refused, telemetry=read, disowned=disowned)
+        view = replace(view, made=memory.made)
         return next_action(view, memory.sightings, self._work.moment(), self._work.timings).action
 
     async def end_trial(self, job: JobRecord, child: ChildRecord, result: Result) -> None:
@@ -228,26 +232,42 @@ class JobActions:
         await self.write(job, end_attempt(job, child, endings.probe_over(result.sentence, probes), self._work.now()))
 
     async def confirm_loss(self, job: JobRecord) -> None:
-        """A child that the cache lacks is lost only if the API server confirms it."""
+        """A child that the cache lacks is lost only if the API server confirms it. One that lost its label is deleted: its attempt is
+        over once nothing of it can be made any more."""
         held = await self._writer.find_child(job, str(job.status["jobName"]))
         if held is None:
-            await self.write(job, gone(job, self._work.now()))
+            await self.write(job, gone(job, self._work.now(), await self._began(job)))
             return
         child = read_child(held)
-        if not child.ended and not is_followed(held, job):
-            await self._writer.delete_child(child, pods_first=True)
-            await self.write(job, gone(job, self._work.now(), disowned=True))
-            return
-        # It exists and the watch does not show it yet: repeated with backoff.
         if child.ended:
             index = self._work.index
             view = JobView(job, (child,), tuple(index.pods(child)), departed=index.departed_of(child))
-            action = next_action(view, Sightings(), self._work.moment(), self._work.timings).action
-            if isinstance(action, Finish):
-                await self.finish(job, child, action.status)
-            elif isinstance(action, WriteStatus):
-                await self.write(job, action.status)
+            found = next_action(view, Sightings(), self._work.moment(), self._work.timings)
+            await self._end_by(job, child, found.action)
+        elif not is_followed(held, job):
+            pods = tuple(await self._writer.find_pods(job))
+            await self._writer.delete_child(child, pods_first=True)
+            await self._end_by(job, child, self._action_by(job, child, pods, True))
+            return
+        # It exists and the watch does not show it yet: repeated with backoff.
         self._work.requeue_with_backoff(job, "the watch does not show its child Job", job.version)
+
+    async def _began(self, job: JobRecord) -> str:
+        """When the recorded child began to run, by the pods that the API server still has where the status does not say it."""
+        if job.status.get("startTime"):
+            return ""
+        mine = [pod for pod in await self._writer.find_pods(job) if pod.child_name == job.status.get("jobName")]
+        return max((pod.started for pod in mine), default="") if all(pod.started for pod in mine) else ""
+
+    async def _end_by(self, job: JobRecord, child: ChildRecord, action: Action) -> None:
+        """Performs the end of an attempt whose child no watch shows."""
+        match action:
+            case Finish(status=status):
+                await self.finish(job, child, status)
+            case WriteStatus(status=status):
+                await self.write(job, status)
+            case EndProbe(result=result):
+                await self.end_trial(job, child, result)
 
     async def end_unseen(self, job: JobRecord, name: str, uid: str) -> None:
         """Deletes a Job that no watch shows and no status names; one that the watch will show is left alone."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpujob.lifecycle.actions import Action, Nothing
-from gpujob.lifecycle.attempts import may_retry
+from gpujob.lifecycle import endings
+from gpujob.lifecycle.actions import Action, EndProbe, Nothing, WriteStatus
+from gpujob.lifecycle.attempts import gone, may_retry
 from gpujob.lifecycle.children import TERMINAL
 from gpujob.lifecycle.failures.causes import failure_of, lost_with_node
 from gpujob.lifecycle.failures.device_faults import DeviceFault, device_faults
@@ -17,9 +18,10 @@ from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.steps import ends, lasting
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import probe_runs
+from gpujob.status.attempts.probe_runs import Result
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.untrusted import table, whole_number
-from gpujob.values.vocabulary import Reason, State
+from gpujob.values.vocabulary import Label, Reason, State
 
 
 def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Action:
@@ -45,6 +47,20 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
     if not may_retry(job, failure.blame, lasting.retry_clock(evaluation)) or not follows or job.leaving:
         return ends.fail_for_good(evaluation, child, seen, failure)
     return ends.try_again(evaluation, child, failure)
+
+
+def disowned(evaluation: Evaluation, child: ChildRecord) -> Action:
+    """The end of an attempt whose child lost its label and is deleted; another one follows, as after a lost node."""
+    job, what = evaluation.job, f"lost the label {Label.JOB_UID}, so the operator deleted it"
+    if job.leaving:
+        return WriteStatus(gone(job, evaluation.now.text))
+    if job.spec.get("suspend") is True:
+        return ends.end(evaluation, child, endings.suspension(child))
+    if probe_runs.steps_of(child) is not None:
+        return EndProbe(child, Result(str(child.hint.placement.get("pool", "")), unmeasured=what))
+    return ends.fail(
+        evaluation, child, Failure(Blame.INFRASTRUCTURE, Reason.CHILD_LOST, f"child Job {child.name} {what}")
+    )
 
 
 def succeeded(evaluation: Evaluation, child: ChildRecord) -> bool:

@@ -38,6 +38,8 @@ def with_child(evaluation: Evaluation, child: ChildRecord) -> Action:
         return EndProbe(child, result)
     if child.ended and not (retired and (probe or not failing.succeeded(evaluation, child))):
         return failing.ended(evaluation, child, follows=not (retired or probe))
+    if evaluation.view.disowned:
+        return failing.disowned(evaluation, child)
     if child.leaving:
         return _leaving(evaluation, child)
     if retired:

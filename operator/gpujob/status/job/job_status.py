@@ -17,7 +17,7 @@ from gpujob.status.observe.child import Observation, with_other_price
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.quantity import format_dollars
 from gpujob.values.untrusted import condition, table, tables, whole_number
-from gpujob.values.vocabulary import CapacityType, ConditionType, Label, PreflightMode, Reason, State, Verdict
+from gpujob.values.vocabulary import CapacityType, ConditionType, PreflightMode, Reason, State, Verdict
 
 CANDIDATES: Final = 5
 """The number of nearest candidates in the status of a job without a child; `kubectl gpujob plan` shows all."""
@@ -158,11 +158,9 @@ def queued(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, 
     return _after_attempt(job, State.QUEUED, conditions.of_refusal(reason, message), reason, now)
 
 
-def lost(job: JobRecord, now: str, *, disowned: bool = False) -> dict[str, Any]:
-    """The status of a job whose child Job a user deleted, or (`disowned`) took the label off, so that the operator deleted it: final,
-    because its pods are deleted with it."""
-    what = f"lost the label {Label.JOB_UID}, so the operator deleted it" if disowned else "was deleted by someone else"
-    message = f"child Job {job.status.get('jobName')} {what}; create a new GPUJob to run it again"
+def lost(job: JobRecord, now: str) -> dict[str, Any]:
+    """The status of a job whose child Job a user deleted: final, because its pods are deleted with it."""
+    message = f"child Job {job.status.get('jobName')} was deleted by someone else; create a new GPUJob to run it again"
     return _gone(job, Reason.CHILD_LOST, message, now)
 
 
