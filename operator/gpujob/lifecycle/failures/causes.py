@@ -278,8 +278,8 @@ CAUSES: Final = (
         _ended_by_kubelet(Reason.NODE_LOST),
     ),
     Cause(
-        "a container has the reason ContainerStatusUnknown (exit code 137) or Unknown (255): its node or container runtime was "
-        "started again",
+        "a container has the reason ContainerStatusUnknown (exit code 137) or Unknown (255): its node or container runtime "
+        "restarted",
         "`NodeLost`",
         _lost_by_node,
     ),
@@ -290,22 +290,22 @@ CAUSES: Final = (
     ),
     Cause(
         "the preflight found a device that does not work, or another number of devices",
-        "`DeviceUnusable`, `DeviceCountMismatch`; `DeviceFault` where its words are of a broken device (below)",
+        "`DeviceUnusable`, `DeviceCountMismatch`; `DeviceFault` if its message means a broken device (below)",
         _refused_by_preflight,
     ),
     Cause("the pods of a gang did not find each other in time", "`RendezvousTimeout`", _not_together),
     Cause(
-        "the last lines have words of a broken device, or an Xid that means the device (below)",
+        "the last lines have a message of a broken device, or an Xid that means the device (below)",
         "`DeviceFault`",
         _last_lines,
     ),
     Cause(
-        "no pod says it (the pod went while the operator was off), and its Job says that one had the condition `DisruptionTarget`",
+        "no pod shows a cause (the operator was off when the pod went), and its Job says that a pod had the condition `DisruptionTarget`",
         "`Evicted`",
         _kept_by_the_job,
     ),
     Cause(
-        "a pod is gone, or someone other than its Job asked it to end, and no program failed by itself and no pod exceeded a limit "
+        "a pod is gone, or a client other than its Job controller asked it to end, and no program failed by itself and no pod exceeded a limit "
         "of its own before the second of that request",
         "`PodDeleted`",
         _deleted,
