@@ -24,29 +24,30 @@ ORDER: Final = Policy(
     "order", "a higher priority goes first, then the older job, then the lower uid: equal queues have equal results"
 )
 WHOLE_GANGS: Final = Policy(
-    "whole gangs", "a job gets all nodes of its gang on one snapshot, or none; what it gets the later ones do not see"
+    "whole gangs", "a job gets all nodes of its gang on one snapshot, or none; later jobs do not see these devices"
 )
 EQUAL_DEMANDS: Final = Policy(
-    "equal demands", "a demand that has no room has none later in the same cycle: free devices only become fewer"
+    "equal demands",
+    "if a demand finds no room, an equal demand finds none later in the same cycle: free devices only become fewer",
 )
 SHARES: Final = Policy(
     "shares",
-    "jobs that never waited for devices join a later cycle once those of their namespace without a place took 0.25 s of this one; "
-    "until they are decided, no lower priority is",
+    "once the jobs of a namespace without a place took 0.25 s of this cycle, its jobs that never "
+    "waited for devices join a later cycle; no lower priority is placed before them",
 )
 PRECEDENCE: Final = Policy(
     "precedence",
-    "what a level of one priority takes goes before the lower levels, which wait with the reason QueuedBehind",
+    "the jobs of one priority go before the jobs of lower priorities, which wait with the reason QueuedBehind",
 )
 RESERVATION: Final = Policy(
     "reservation",
-    "the free devices of the nodes where a waiting job lacks the fewest are reserved for it against lower levels",
+    "a waiting job gets reservations of free devices against lower priorities, on the nodes where it lacks the fewest",
 )
 QUOTA: Final = Policy(
     "quota",
-    "a reservation counts in the ResourceQuotas of its namespace as the gang would; beyond them nothing is reserved",
+    "a reservation counts in the ResourceQuotas of its namespace like the gang; beyond them nothing is reserved",
 )
-BACKFILL: Final = Policy("backfill", "a job of a lower level takes free devices that are reserved for no other job")
+BACKFILL: Final = Policy("backfill", "a job of a lower priority takes free devices that are reserved for no other job")
 
 POLICIES: Final = (ORDER, WHOLE_GANGS, EQUAL_DEMANDS, SHARES, PRECEDENCE, RESERVATION, QUOTA, BACKFILL)
 """In the order in which a cycle applies them."""

@@ -35,7 +35,7 @@ NUMBERS = {5: "five", 6: "six", 10: "ten"}
         ("life.md", f"which is seen within {IS.budgets:g} seconds"),
         ("life.md", f"between two counts ({IS.budgets:g} seconds)"),
         ("life.md", f"is shown within {NUMBERS[int(IS.progress / MINUTE)]} minutes"),
-        ("placement.md", f"of their namespace without a place took {IS.namespace_share:g} s of this one"),
+        ("placement.md", f"of a namespace without a place took {IS.namespace_share:g} s of this cycle"),
         ("placement.md", f"for {NUMBERS[int(IS.hold / HOUR)]} hours at most"),
     ],
 )
