@@ -21,7 +21,7 @@ class PlacementStatus(Shape):
     accelerator: Annotated[str, Field(max_length=63)]
     """The accelerator's catalog id."""
     device: Annotated[str, Field(max_length=128)] | None = None
-    """The device where it is a part of the accelerator, for example MI300X cpx_nps4."""
+    """The device if it is a part of the accelerator, for example MI300X cpx_nps4."""
     probe: int | None = None
     """Steps after which this run ends, because it is a probe; absent for the real run."""
     nodes: int
@@ -39,10 +39,10 @@ class PlacementStatus(Shape):
     price_per_hour: Annotated[str, Field(max_length=24)] | None = None
     """US dollars an hour for the whole job; absent when no price is known."""
     current_price_per_hour: Annotated[str, Field(max_length=24)] | None = None
-    """US dollars an hour at the prices of now, where they changed while the attempt runs: it goes on at pricePerHour, the next attempt
-    is decided again."""
+    """US dollars an hour at current prices, if they changed while the attempt runs. The attempt still counts at pricePerHour, and the
+    next attempt is placed at the new prices."""
     capacity_type: Annotated[str, Field(max_length=16)] | None = None
-    """Spot where the cloud can reclaim the nodes; absent otherwise."""
+    """Spot if the cloud can reclaim the nodes; absent otherwise."""
     price_source: Annotated[str, Field(max_length=256)] | None = None
     """The source of the price, with its date."""
     digest: Annotated[str, Field(max_length=64)] | None = None
@@ -74,22 +74,22 @@ class ExcludedPool(Shape):
     until: Annotated[str, Field(max_length=32)]
     """When it is tried again."""
     reason: Annotated[str, Field(max_length=64)] | None = None
-    """NodesDidNotCome (existing nodes are used all the same) or Unschedulable."""
+    """NodesDidNotCome (existing nodes are still used) or Unschedulable."""
     message: Annotated[str, Field(max_length=512)] | None = None
     """The scheduler's message, for Unschedulable."""
     refusal: Annotated[str, Field(max_length=512)] | None = None
-    """The API server's words, where it refused the pods."""
+    """The API server's words, if it refused the pods."""
     others_until: Annotated[str, Field(max_length=32)] | None = None
     """When another pool is tried: the API server refused the pods on two pools in the same words."""
 
 
 class ExcludedNode(Shape):
-    """A node that is left out for a while, since an attempt of the job failed there."""
+    """A node that is excluded for a while, because an attempt of the job failed there."""
 
     name: DnsName
     """The node."""
     until: Annotated[str, Field(max_length=32)]
-    """When it may be taken again."""
+    """When the job may use it again."""
     attempt: int
     """The attempt that failed there."""
     reason: Annotated[str, Field(max_length=64)] | None = None
@@ -97,7 +97,7 @@ class ExcludedNode(Shape):
 
 
 class Failures(Shape):
-    """How many attempts failed so far, by whose fault it was."""
+    """How many attempts failed so far, by cause."""
 
     user: int | None = None
     """Failures of the program or of the job's spec."""
@@ -153,9 +153,10 @@ class GPUJobStatus(Shape):
     """The state of the job; written by the operator only."""
 
     state: Annotated[str, Field(max_length=16)] | None = None
-    """Queued, Placed, Starting, Running, Suspended, Succeeded, Failed, Misconfigured or Impossible."""
+    """Queued, Placed, Starting, Running, Restarting, Suspended, Succeeded, Failed, Misconfigured or Impossible."""
     conditions: Annotated[tuple[Condition, ...], list_map("type", items=16)] = ()
-    """Placed, PreflightPassed, Running, Complete, Failed, Suspended: each with a reason and one message, once it applies."""
+    """Placed, PreflightPassed, Running, TelemetryReachable, Stalled, Complete, Failed, Suspended: each appears once it applies, with a
+    reason and one message."""
     placement: PlacementStatus | None = None
     """The choice of pool, image and nodes."""
     candidates: Annotated[tuple[CandidateStatus, ...], a_list(items=8)] = ()
@@ -169,31 +170,31 @@ class GPUJobStatus(Shape):
     job_name: Annotated[str, Field(max_length=63)] | None = None
     """The child Job of the current attempt."""
     job_uid: Annotated[str, Field(max_length=64)] | None = Field(default=None, alias="jobUID")
-    """Its uid: no other Job of that name counts."""
+    """The uid of the child Job: no other Job of that name counts."""
     attempt: int | None = None
     """The number of the current attempt, from 1."""
     failures: Failures | None = None
-    """How many attempts failed, by whose fault it was; spec.retries bounds both."""
+    """How many attempts failed, by cause; spec.retries limits `user` and `infrastructure`."""
     failing_since: Annotated[str, Field(max_length=32)] | None = None
     """When the first attempt failed; spec.retries.withinSeconds counts from then."""
     attempts: Annotated[tuple[EndedAttempt, ...], list_map("attempt", items=5)] = ()
     """The last 5 ended attempts: where they ran, for how long, what they cost, and why they ended."""
     excluded_pools: Annotated[tuple[ExcludedPool, ...], list_map("name", items=16)] = ()
-    """Pools whose nodes did not come or did not take the job's pods, and when they are tried again."""
+    """Pools that got no new nodes or did not run the job's pods, and when they are tried again."""
     gpu_memory: Annotated[str, Field(max_length=24)] | None = None
-    """What each GPU must have since an attempt ran out of GPU memory, where spec.retries.memoryFactor is set."""
+    """The memory that each GPU must have since an attempt ran out of GPU memory, if spec.retries.memoryFactor is set."""
     excluded_nodes: Annotated[tuple[ExcludedNode, ...], list_map("name", items=16)] = ()
-    """Nodes on which the infrastructure failed an attempt, and when they may be taken again."""
+    """Nodes on which the infrastructure failed an attempt, and when the job may use them again."""
     progress: Progress | None = None
-    """How far the job is, written on every 5 percent or every 5 minutes; see updated."""
+    """The progress of the job, written on every 5 percent or every 5 minutes; see updated."""
     throughput: Throughput | None = None
-    """How fast the job is, first written after a minute if it runs for longer than 5 more."""
+    """The speed of the job, first written after a minute if it runs for longer than 5 more."""
     cost: Cost | None = None
-    """What the job has cost."""
+    """The cost of the job so far."""
     ran_seconds: int | None = None
     """Seconds that the earlier attempts ran; with the time since startTime they count for activeDeadlineSeconds."""
     checkpoint: SavedCheckpoint | None = None
-    """The last checkpoint that the program reported as safe."""
+    """The last checkpoint that the program reported as saved."""
     probes: Annotated[tuple[Trial, ...], list_map("pool", "shape", items=16)] = ()
     """The measurements of the job's probes."""
     updated: Annotated[str, Field(max_length=32)] | None = None

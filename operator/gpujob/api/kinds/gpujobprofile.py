@@ -1,4 +1,4 @@
-"""GPUJobProfile: what jobs of one profile measured, so that the next one is placed by it. Written by the operator."""
+"""GPUJobProfile: the measurements of jobs of one profile, for the placement of the next job. Written by the operator."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class MeasuredRun(Shape):
     per_second: Amount
     """Units a second of the whole job."""
     seconds: int
-    """Seconds over which that was measured."""
+    """Seconds of the measurement."""
     dollars: Amount | None = None
-    """US dollars that the job cost; absent when its price was unknown."""
+    """Cost of the job in US dollars; absent if its price was unknown."""
     time: Time
     """When the job ended."""
 
 
 class Measurement(Shape):
-    """What was measured on one kind of device in one shape and number format."""
+    """The measurements on one kind of device in one shape and number format."""
 
     device: Annotated[str, Field(max_length=128)]
-    """The device: a catalog id, for a part of one with its profile."""
+    """The device: a catalog id; a part of a device also has its profile."""
     shape: Annotated[str, Field(max_length=16)]
     """Nodes x GPUs per node."""
     precision: Annotated[str, Field(max_length=16)]
@@ -40,18 +40,18 @@ class Measurement(Shape):
     accelerator: Annotated[str, Field(max_length=63)]
     """The device's catalog id."""
     per_second: Amount
-    """Units a second of the whole job: the middle of the runs, newer ones counting more."""
+    """Units a second of the whole job: the median of the runs; newer runs count more."""
     count: int
-    """Runs so far, those no longer listed included."""
+    """Runs so far, including runs that are no longer listed."""
     runs: Annotated[tuple[MeasuredRun, ...], a_list(items=8)] = ()
     """The last runs, the newest last."""
 
 
 class GPUJobProfileStatus(Shape):
-    """What was measured so far."""
+    """The measurements so far."""
 
     summary: Annotated[str, Field(max_length=128)] | None = None
-    """The fastest that was measured, for `kubectl get`."""
+    """The fastest measurement, for `kubectl get`."""
     runs: int | None = None
     """Runs so far."""
     measurements: Annotated[tuple[Measurement, ...], a_list(items=64)] = ()
@@ -59,10 +59,10 @@ class GPUJobProfileStatus(Shape):
 
 
 class GPUJobProfile(Shape):
-    """What jobs of one profile measured: throughput by device, shape and number format; outlives the jobs."""
+    """The measurements of jobs of one profile: throughput by device, shape and number format. It outlives the jobs."""
 
     api_version: Literal["gpujob.dev/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["GPUJobProfile"] = "GPUJobProfile"
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)  # an instance here would build its validator at import
     status: GPUJobProfileStatus | None = None
-    """What was measured so far."""
+    """The measurements so far."""

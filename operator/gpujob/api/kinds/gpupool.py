@@ -46,41 +46,41 @@ Share = Annotated[str, Within("a share of hours", "0.7", least="0", most=1, abov
 
 
 class Ownership(Shape):
-    """What owned nodes cost: ((gpuPurchase × GPUs + hostPurchase) / (years × 8760) + watts / 1000 × pue × pricePerKWh +
+    """The cost of owned nodes: ((gpuPurchase × GPUs + hostPurchase) / (years × 8760) + watts / 1000 × pue × pricePerKWh +
     yearlyOperations / 8760) / GPUs / utilization, with the GPUs of one node, gives US dollars an hour for each GPU."""
 
     gpu_purchase: Dollars
-    """US dollars that one GPU cost, for example "15000", as Kubernetes counts whole ones (an MI250X card is two)."""
+    """Purchase price of one GPU in US dollars, for example "15000"; whole GPUs as Kubernetes counts them (an MI250X card is two)."""
     host_purchase: Dollars | None = None
-    """US dollars that a node cost besides its GPUs, for example "60000"; 0 when absent."""
+    """Purchase price of a node without its GPUs in US dollars, for example "60000"; 0 when absent."""
     years: Years
     """Years over which the purchase is written off, for example "4"."""
     watts: Watts | None = None
     """Power that a node draws, GPUs included, for example "10200"; 0 when absent."""
     price_per_k_wh: PricePerKWh | None = Field(default=None, alias="pricePerKWh")
-    """US dollars for a kWh, for example "0.12"; 0 when absent."""
+    """Price of a kWh in US dollars, for example "0.12"; 0 when absent."""
     pue: Effectiveness | None = None
     """Power usage effectiveness of the building: all its power divided by that of its machines, for example "1.3"; 1 when
     absent."""
     utilization: Share | None = None
-    """The share of hours in which the GPUs are used, for example "0.7": idle hours are paid by the others; 1 when absent."""
+    """The share of hours in which the GPUs are used, for example "0.7": the used hours pay for the idle ones; 1 when absent."""
     yearly_operations: Dollars | None = None
-    """US dollars a year for a node, for example "9000": staff, space, network, support; 0 when absent."""
+    """Cost of a node in US dollars a year, for example "9000": staff, space, network, support; 0 when absent."""
 
 
 class Price(Shape):
-    """What the devices cost: exactly one member."""
+    """The price of the devices: exactly one member."""
 
     per_gpu_hour: Money | None = Field(default=None, alias="perGPUHour")
     """US dollars an hour for each GPU, in quotes, for example "2.10"."""
     per_node_hour: Money | None = None
     """US dollars an hour for a whole node, in quotes, for example "16.80"; divided by its devices."""
     ownership: Ownership | None = None
-    """What owned nodes cost, from purchase, power and operations."""
+    """The cost of owned nodes, from purchase, power and operations."""
 
 
 class Toleration(Shape):
-    """A taint that this pool's pods tolerate, besides those of device, spot and SKU keys."""
+    """A taint that this pool's pods tolerate, in addition to the taints of devices, Spot and SKU."""
 
     key: LabelKey
     """The taint's key."""
@@ -93,7 +93,7 @@ class Toleration(Shape):
 
 
 class NewTaint(Shape):
-    """A taint that new nodes come with."""
+    """A taint of new nodes."""
 
     key: LabelKey
     """The taint's key."""
@@ -104,21 +104,21 @@ class NewTaint(Shape):
 
 
 class NamespaceSelector(Shape):
-    """Whose jobs may use the pool: namespaces that have all these labels."""
+    """Namespaces with jobs that may use the pool: those that have all these labels."""
 
     match_labels: dict[str, LabelValue] = Field(min_length=1, max_length=16)
     """Labels with their values."""
 
 
 class FabricSpec(Shape):
-    """The fast network between the nodes. Pods of jobs of several nodes get all of it, those of one node nothing."""
+    """The fast network between the nodes, for the pods of jobs with several nodes; a job of one node gets none of it."""
 
     resources: dict[str, DeviceCount] = Field(default_factory=dict, max_length=8)
     """Devices for each pod, by resource, for example rdma/hca: "1"; a node without free ones is busy."""
     capabilities: Annotated[tuple[Literal["IPC_LOCK"], ...], a_set(items=1)] = ()
-    """Capabilities of the containers: IPC_LOCK, with which RDMA locks memory."""
+    """Capabilities of the containers: IPC_LOCK, which RDMA needs to lock memory."""
     annotations: dict[str, Annotated[str, Field(max_length=4096)]] = Field(default_factory=dict, max_length=16)
-    """Annotations of the pods, for example of secondary networks; the job's own do not replace them."""
+    """Annotations of the pods, for example of secondary networks; a job's own annotations do not replace them."""
     host_network: bool | None = None
     """Whether pods use the host's network; false when absent."""
     topology_key: LabelKey | None = None
@@ -126,17 +126,17 @@ class FabricSpec(Shape):
 
 
 class ProvisionSpec(Shape):
-    """Nodes that an autoscaler adds when a pod waits for them; a new node is like those that are there. Where none can be,
-    spec.accelerator and gpusPerNode say what is added."""
+    """Nodes that an autoscaler adds when a pod waits for them; a new node is like the existing ones. If the pool can be without nodes,
+    spec.accelerator and gpusPerNode describe a new node."""
 
     max_nodes: Annotated[int, Field(ge=1, le=10000)]
-    """The most nodes that the pool can have, those that are there included."""
+    """The most nodes that the pool can have, existing nodes included."""
     gpus_per_node: Annotated[int, Field(ge=1, le=64)] | None = None
-    """GPUs of a new node; as many as the largest node has when absent, so needed where the pool can be without nodes."""
+    """GPUs of a new node; as many as the largest node has when absent. Required if the pool can be without nodes."""
     driver_version: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """The driver of new nodes, while no node is there to say it."""
+    """The driver of new nodes, while the pool has no node."""
     cpu_architecture: Literal["amd64", "arm64"] | None = None
-    """The CPU architecture of new nodes, while no node is there to say it; amd64 when absent."""
+    """The CPU architecture of new nodes, while the pool has no node; amd64 when absent."""
     cpu: Millicores | None = None
     """CPU cores of a new node, for example 96."""
     memory: Memory | None = None
@@ -144,43 +144,43 @@ class ProvisionSpec(Shape):
     ephemeral_storage: Storage | None = None
     """Disk of a new node for images and pods, for example 900Gi."""
     taints: Annotated[tuple[NewTaint, ...], a_list(items=16)] = ()
-    """Taints of new nodes; those of the nodes that are there when absent, none when empty."""
+    """Taints of new nodes; those of the existing nodes when absent, none when empty."""
 
 
 class GPUPoolSpec(Shape):
-    """Which nodes, and facts about their devices; unset ones come from labels and the catalog."""
+    """The nodes of the pool, and facts about their devices; labels and the catalog give facts that are absent."""
 
     node_selector: NodeSelector
     """The nodes that the pool selects; an older pool that selects the same node wins."""
     accelerator: Word | None = None
     """The accelerator, for example MI300X: its catalog id in any case and with any separators, or another name of that one
-    model (H100 SXM5); overrides labels."""
+    model (H100 SXM5). It overrides labels."""
     resource_name: Annotated[str, Field(max_length=253), patterns.RESOURCE_NAME] | None = None
-    """The device plugin's resource, for example amd.com/gpu; needed where the nodes offer several."""
+    """The device plugin's resource, for example amd.com/gpu; required if the nodes offer several."""
     price: Price | None = None
-    """What the devices cost; before annotations and the catalog."""
+    """The price of the devices; it overrides annotations and the catalog."""
     capacity_type: Literal["OnDemand", "Reserved", "Spot"] | None = None
     """How the nodes are paid for; the nodes' labels when absent, else OnDemand."""
     memory_per_gpu: Memory | None = Field(default=None, alias="memoryPerGPU")
-    """Usable memory of each device that Kubernetes counts, for example 192Gi, in place of what labels and catalog say."""
+    """Usable memory of each device that Kubernetes counts, for example 192Gi, in place of labels and catalog."""
     supplemental_groups: Annotated[tuple[Gid, ...], a_set(items=16)] = ()
     """Group ids that own /dev/kfd and /dev/dri/renderD* on these hosts, for AMD."""
     runtime_class_name: ObjectName | None = None
-    """The RuntimeClass of these nodes, for NVIDIA; `nvidia` where that object exists when absent."""
+    """The RuntimeClass of these nodes, for NVIDIA; when absent, `nvidia` if that object exists."""
     tolerations: Annotated[tuple[Toleration, ...], a_list(items=16)] = ()
     """Further taints that the pods tolerate."""
     env: Annotated[tuple[EnvironmentVariable, ...], list_map("name", items=64)] = ()
-    """Environment variables for jobs on this pool, for example fabric settings; the job's own win."""
+    """Environment variables for jobs on this pool, for example fabric settings; a job's own variables replace them."""
     device_mode: Literal["DevicePlugin", "DRA", "HostDevices"] | None = None
-    """How pods get the devices. DevicePlugin: by a resource's name. DRA: by ResourceClaims, or by the name that the
-    DeviceClass has. HostDevices: by the host's device files, privileged, all GPUs of a node, one such pod a node, where the
-    namespace's Pod Security level allows it. As the nodes offer them when absent."""
+    """How pods get the devices. DevicePlugin: by the name of a resource. DRA: by ResourceClaims, or by the extended resource of
+    the DeviceClass. HostDevices: by the host's device files, in a privileged pod that gets all GPUs of its node, if the namespace's Pod
+    Security level allows it. When absent, as the nodes offer them."""
     gpus_per_node: Annotated[int, Field(ge=1, le=64)] | None = None
-    """GPUs of each node, for HostDevices where no label says it."""
+    """GPUs of each node, for HostDevices if no label counts them."""
     fabric: FabricSpec | None = None
-    """The fast network between the nodes, for jobs of several."""
+    """The fast network between the nodes, for jobs with several nodes."""
     namespace_selector: NamespaceSelector | None = None
-    """Whose jobs may use the pool; all when absent."""
+    """The namespaces whose jobs may use the pool; all when absent."""
     provision: ProvisionSpec | None = None
     """Nodes that an autoscaler can add; jobs are placed on them after those that fit existing nodes at equal cost."""
 
@@ -202,7 +202,7 @@ class PoolDisplay(Shape):
 
 
 class GPUPoolStatus(Shape):
-    """What the pool is made of; written by the operator, at most every 30 seconds."""
+    """The nodes and devices of the pool; the operator writes it at most every 30 seconds."""
 
     nodes: int | None = None
     """Number of nodes."""
@@ -234,8 +234,7 @@ class GPUPoolStatus(Shape):
     """The source of the price, with its date."""
     problem: Annotated[str, Field(max_length=64)] | None = None
     """Why no job gets these devices, one word, for example AcceleratorUnknown (the conditions have the details); NoPrice if jobs
-    get them and no price is known.
-    """
+    get them and no price is known."""
     display: PoolDisplay | None = None
     """Texts for `kubectl get`."""
     conditions: Annotated[tuple[Condition, ...], list_map("type", items=8)] = ()
@@ -249,6 +248,6 @@ class GPUPool(Shape):
     kind: Literal["GPUPool"] = "GPUPool"
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)  # an instance here would build its validator at import
     spec: GPUPoolSpec
-    """Which nodes, and facts about them."""
+    """The nodes of the pool, and facts about them."""
     status: GPUPoolStatus | None = None
-    """What the pool is made of."""
+    """The nodes and devices of the pool."""

@@ -23,13 +23,13 @@ class Progress(Shape):
     percent: Annotated[int, Field(ge=0, le=100)] | None = None
     """How much is done; absent if the program does not report its length."""
     estimated_end: Time | None = None
-    """When it will have ended at this speed."""
+    """The expected end at this speed."""
     updated: Time | None = None
-    """When this was read."""
+    """When the operator read this."""
 
 
 class Throughput(Shape):
-    """How fast the whole job is, over all its processes; absent members were not reported."""
+    """The speed of the whole job, over all its processes; an absent member was not reported."""
 
     steps_per_second: Amount | None = None
     """Optimizer steps a second."""
@@ -40,7 +40,7 @@ class Throughput(Shape):
 
 
 class Cost(Shape):
-    """What the job's devices have cost: seconds times the price of its placement."""
+    """The cost of the job's devices: seconds times the price of its placement."""
 
     accrued: Amount
     """US dollars so far, over all attempts."""
@@ -49,14 +49,14 @@ class Cost(Shape):
 
 
 class SavedCheckpoint(Shape):
-    """The last checkpoint that the program reported as safe."""
+    """The last checkpoint that the program reported as saved."""
 
     step: int
     """Its optimizer step."""
     time: Time | None = None
     """When it was reported."""
     save_seconds: int | None = None
-    """Seconds that the slowest save took, where the program says it."""
+    """Seconds of the slowest save, if the program reports them."""
     lost_steps: int | None = None
     """Steps that failed attempts made after their last checkpoint, as last read; absent when there were none."""
 

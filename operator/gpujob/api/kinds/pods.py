@@ -31,7 +31,7 @@ class FieldReference(Shape):
     field_path: Annotated[str, Field(max_length=400), patterns.FIELD_PATH]
     """For example metadata.name or status.podIP."""
     api_version: Literal["v1"] | None = None
-    """The version that the path is written for."""
+    """The API version of the path."""
 
 
 class ResourceFieldReference(Shape):
@@ -62,11 +62,11 @@ class EnvironmentVariable(Shape):
     """One environment variable of the training container."""
 
     name: Annotated[str, Field(min_length=1, max_length=256), patterns.VARIABLE]
-    """Its name. GPUJOB_*, PET_* and NVIDIA_VISIBLE_DEVICES are the operator's and the device plugin's."""
+    """Its name. Only the operator and the device plugin set GPUJOB_*, PET_* and NVIDIA_VISIBLE_DEVICES."""
     value: Text | None = None
     """Its value."""
     value_from: EnvironmentSource | None = None
-    """Where its value comes from, instead of `value`."""
+    """The source of its value, in place of `value`."""
 
 
 class ObjectReference(Shape):
@@ -86,7 +86,7 @@ class EnvironmentFrom(Shape):
     secret_ref: ObjectReference | None = None
     """The Secret."""
     prefix: Annotated[str, Field(max_length=128), patterns.VARIABLE_PREFIX] | None = None
-    """Put before each key."""
+    """A prefix for each key."""
 
 
 class KeyToPath(Shape):
@@ -135,7 +135,7 @@ class ClaimVolume(Shape):
     claim_name: ObjectName
     """The claim's name."""
     read_only: bool | None = None
-    """Whether it is mounted for reading only."""
+    """Whether the mount is read-only."""
 
 
 class EmptyDirVolume(Shape):
@@ -148,7 +148,7 @@ class EmptyDirVolume(Shape):
 
 
 class ClaimResources(Shape):
-    """The size of a volume that is made for the pod."""
+    """The size of a volume that is created for the pod."""
 
     requests: dict[str, Storage] = Field(default_factory=dict, max_length=4)
     """`storage` and its size."""
@@ -158,7 +158,7 @@ AccessMode = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWrit
 
 
 class ClaimSpec(Shape):
-    """The claim that is made for each pod."""
+    """The claim that is created for each pod."""
 
     access_modes: Annotated[tuple[AccessMode, ...], a_set(items=4)] = ()
     """At least one, for example ReadWriteOnce."""
@@ -179,7 +179,7 @@ class EphemeralVolume(Shape):
     """A volume that is provisioned for each pod and deleted with it."""
 
     volume_claim_template: ClaimTemplate
-    """The claim to make."""
+    """The claim to create."""
 
 
 class LocalReference(Shape):
@@ -197,7 +197,7 @@ class CsiVolume(Shape):
     fs_type: Annotated[str, Field(max_length=32)] | None = None
     """The file system."""
     read_only: bool | None = None
-    """Whether it is mounted for reading only."""
+    """Whether the mount is read-only."""
     volume_attributes: dict[str, Annotated[str, Field(max_length=1024)]] = Field(default_factory=dict, max_length=32)
     """The driver's own settings."""
     node_publish_secret_ref: LocalReference | None = None
@@ -243,7 +243,7 @@ class ImageVolume(Shape):
 
 
 class Volume(Shape):
-    """A volume: its name and exactly one source. hostPath is not offered."""
+    """A volume: its name and exactly one source. hostPath is not available."""
 
     name: DnsLabel
     """The name that volumeMounts use."""
@@ -275,12 +275,12 @@ class VolumeMount(Shape):
     sub_path: Annotated[str, Field(max_length=1024)] | None = None
     """A path inside the volume."""
     read_only: bool | None = None
-    """Whether it is mounted for reading only."""
+    """Whether the mount is read-only."""
 
 
 class SecurityContext(Shape):
-    """Whom the training process runs as. Unset: uid, gid and fsGroup 1000, non-root; on OpenShift uid and fsGroup are
-    the first of the namespace's ranges."""
+    """The user and groups of the training process. Unset: uid, gid and fsGroup 1000, non-root; on OpenShift the first uid and
+    fsGroup of the namespace's ranges."""
 
     run_as_user: Gid | None = None
     """The uid; 0 is an explicit choice that gives up the "restricted" Pod Security level."""
@@ -293,7 +293,7 @@ class SecurityContext(Shape):
     run_as_non_root: bool | None = None
     """Whether the kubelet refuses to start the container as root; true unless runAsUser is 0."""
     read_only_root_filesystem: bool | None = None
-    """Whether the image's own files cannot be written."""
+    """Whether the image's own files are read-only."""
 
 
 LabelText = Annotated[str, Field(max_length=63), patterns.LABEL_VALUE]
@@ -303,6 +303,6 @@ class PodMetadata(Shape):
     """Labels and annotations added to the pods."""
 
     labels: dict[str, LabelText] = Field(default_factory=dict, max_length=64)
-    """Labels; keys of gpujob.dev and kubernetes.io are the operator's."""
+    """Labels; keys of gpujob.dev and kubernetes.io are reserved."""
     annotations: dict[str, Annotated[str, Field(max_length=4096)]] = Field(default_factory=dict, max_length=64)
-    """Annotations; keys of gpujob.dev and kubernetes.io are the operator's."""
+    """Annotations; keys of gpujob.dev and kubernetes.io are reserved."""
