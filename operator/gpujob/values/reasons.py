@@ -1,4 +1,4 @@
-"""Reasons: one word for each state of a candidate, job, pool or pod, with its meaning and remedy, of which docs/reasons.md is made."""
+"""Reasons: one word for each state of a candidate, job, pool or pod, with its meaning and remedy. docs/reasons.md shows them all."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Reason(StrEnum):
     ACCELERATOR_EXCLUDED = ("AcceleratorExcluded", "placement.accelerators or the shape excludes this accelerator", "allow it there")
     POOL_EXCLUDED = ("PoolExcluded", "placement.pools excludes this pool", "allow it there")
     PROBE_FAILED = ("ProbeFailed", "the job's own probe failed on this pool", "read the probe's message; a new GPUJob tries again")
-    CAPACITY_TYPE_EXCLUDED = ("CapacityTypeExcluded", "placement.capacityTypes leaves nodes that are paid for in this way out",
+    CAPACITY_TYPE_EXCLUDED = ("CapacityTypeExcluded", "placement.capacityTypes excludes the capacity type of the nodes",
         "add the type")
     DEVICE_EXCLUDED = ("DeviceExcluded",
-        "the pool's devices are parts, shared or integrated, or whole, and the job asks for another kind",
+        "the pool has another kind of devices (whole, parts, shared or integrated) than the job asks for",
         "add the kind to placement.devices")
-    SHARED_DEVICE = ("SharedDevice", "other pods use the same device at the same time, and memory is not kept apart",
+    SHARED_DEVICE = ("SharedDevice", "other pods use the same device at the same time, and nothing isolates its memory",
         "add Shared to placement.devices, with one GPU a job")
     MEM_TOO_SMALL = ("MemTooSmall", "a GPU has less usable memory than the job or its model needs",
-        "lower gpuMemory, shard the model over more GPUs, or take larger ones")
+        "lower gpuMemory, shard the model over more GPUs, or use larger ones")
     ARCH_UNSUPPORTED = ("ArchUnsupported", "the image has no code for this device, or no framework build has",
         "name another image in images, or allow another accelerator")
     CPU_ARCH_MISMATCH = ("CpuArchMismatch", "the image is not built for the processors of the nodes",
         "name an image for that architecture in images")
-    DRIVER_TOO_OLD = ("DriverTooOld", "the nodes' driver is older than the image needs", "upgrade the driver, or take an older image")
+    DRIVER_TOO_OLD = ("DriverTooOld", "the nodes' driver is older than the image needs", "upgrade the driver, or use an older image")
     MEM_RAN_OUT = ("MemRanOut",
-        "an attempt of the job ran out of GPU memory, and the device has less than it asks for since (retries.memoryFactor)",
+        "an attempt ran out of GPU memory, the job now asks for more (retries.memoryFactor), and the device has less",
         "use a smaller batch, or a larger GPU")
     PRECISION_UNSUPPORTED = ("PrecisionUnsupported", "the device does not compute in model.precision",
         "set another precision, or allow another accelerator")
@@ -74,23 +74,23 @@ class Reason(StrEnum):
     # Something must be fixed first.
     DEVICE_UNKNOWN = ("DeviceUnknown", "no label and no catalog row says what the devices are",
         "label the nodes, or write a GPUPool with spec.accelerator")
-    MEM_UNKNOWN = ("MemUnknown", "nothing says how much memory the devices have", "set spec.memoryPerGPU in a GPUPool")
-    MODELS_DIFFER = ("ModelsDiffer", "a node or a pool holds several models and a pod gets any of them",
-        "give each model nodes of its own, or say in a GPUPool what the sentence names")
+    MEM_UNKNOWN = ("MemUnknown", "the memory of the devices is unknown", "set spec.memoryPerGPU in a GPUPool")
+    MODELS_DIFFER = ("ModelsDiffer", "a node or a pool has several models of devices, and a pod gets any of them",
+        "give each model nodes of its own, or set in a GPUPool what the sentence names")
     LABELS_CONTRADICT = ("LabelsContradict", "labels of the nodes contradict each other",
         "correct or restart the labeller; a GPUPool decides meanwhile")
     NO_DEVICE_PLUGIN = ("NoDevicePlugin", "labels announce devices that no device plugin offers",
         "install or fix the vendor's device plugin on the nodes")
-    NO_DEVICE_CLASS = ("NoDeviceClass", "devices of a DRA driver that no DeviceClass offers, or that of the GPUPool does not exist",
+    NO_DEVICE_CLASS = ("NoDeviceClass", "no DeviceClass offers devices of a DRA driver, or the GPUPool's DeviceClass is missing",
         "create the DeviceClass that the sentence names")
-    NAMESPACE_UNKNOWN = ("NamespaceUnknown", "the labels of the job's namespace decide, and the description of the cluster lacks them",
+    NAMESPACE_UNKNOWN = ("NamespaceUnknown", "the cluster's description lacks the labels of the job's namespace, which decide",
         "capture the cluster with its namespaces")
     NAMESPACE_TERMINATING = ("NamespaceTerminating", "the job's namespace is being deleted, and the API server creates no pod there",
         "create the GPUJob in another namespace, or in a new one of that name when this one is gone")
-    POD_SECURITY_BLOCKED = ("PodSecurityBlocked", "the Pod Security level of the namespace forbids what the pods would be",
-        "set another level for the namespace, another user, or use another pool")
+    POD_SECURITY_BLOCKED = ("PodSecurityBlocked", "the Pod Security level of the namespace forbids the job's pods",
+        "set another level for the namespace, run as another user, or use another pool")
     HOST_ACCESS_DENIED = ("HostAccessDenied",
-        "the GPUPool gives its pods device files or the network of the host, and the chart allows no pool to",
+        "the GPUPool gives its pods device files or the network of the host, and the chart allows neither",
         "set the value of the chart that the sentence names to true, or use another pool")
     RUNTIME_CLASS_MISSING = ("RuntimeClassMissing", "the RuntimeClass that the GPUPool names does not exist",
         "create it, or remove spec.runtimeClassName")
@@ -99,69 +99,69 @@ class Reason(StrEnum):
     RUNTIME_CLASS_EXCLUDES = ("RuntimeClassExcludes", "the nodes lack a label that the RuntimeClass requires (scheduling.nodeSelector)",
         "label the nodes, or set another spec.runtimeClassName")
     RUNTIME_UNKNOWN = ("RuntimeUnknown",
-        "images names a GPURuntime that neither the catalog nor the cluster has, or that is of an image for the other stack",
+        "images names a GPURuntime that neither the catalog nor the cluster has, or one for the other stack",
         "correct the name; the message names the nearest")
     POOL_UNKNOWN = ("PoolUnknown", "placement.pools names a pool that does not exist", "correct the name; the sentence lists the pools")
     ACCELERATOR_UNKNOWN = ("AcceleratorUnknown", "placement.accelerators or a shape names an unknown accelerator",
         "correct the name; `gpujob catalog` lists them")
     FEATURE_UNKNOWN = ("FeatureUnknown", "requires names an unknown feature", "correct the name")
-    FRAMEWORK_UNKNOWN = ("FrameworkUnknown", "framework.name is no framework of the catalog", "correct the name")
-    MODEL_UNKNOWN = ("ModelUnknown", "model.name is no model of the catalog", "correct the name, or give model.parameters in its place")
+    FRAMEWORK_UNKNOWN = ("FrameworkUnknown", "the catalog has no framework of the name in framework.name", "correct the name")
+    MODEL_UNKNOWN = ("ModelUnknown", "the catalog has no model of the name in model.name", "correct the name, or set model.parameters")
     VOLUME_MISSING = ("VolumeMissing", "a PersistentVolumeClaim of the job does not exist, or cannot be used",
-        "do what the sentence says of the claim: create it, create it again, or remove it from the job")
-    PRIORITY_CLASS_UNKNOWN = ("PriorityClassUnknown", "priorityClassName is no PriorityClass of the cluster",
-        "correct the name, or create it")
-    SERVICE_ACCOUNT_NOT_ALLOWED = ("ServiceAccountNotAllowed", "serviceAccountName is none that the admin allows",
+        "do what the sentence says: create the claim, create it again, or remove it from the job")
+    PRIORITY_CLASS_UNKNOWN = ("PriorityClassUnknown", "the cluster has no PriorityClass of the name in priorityClassName",
+        "correct the name, or create the class")
+    SERVICE_ACCOUNT_NOT_ALLOWED = ("ServiceAccountNotAllowed", "the admin does not allow the ServiceAccount in serviceAccountName",
         "leave it out, name an allowed one, or ask the admin to add it to the chart's admission.allowedServiceAccounts")
-    INVALID_SPEC = ("InvalidSpec", "the spec cannot be used as it is, although the API server accepted it",
+    INVALID_SPEC = ("InvalidSpec", "the operator cannot use the spec, although the API server accepted it",
         "change the field that the sentence names")
     CRDS_OUTDATED = ("CRDsOutdated",
-        "the CRDs of the cluster lack fields that the operator writes, and no other operator leads: nothing is done with the job",
+        "the CRDs of the cluster lack fields that the operator writes, and no other operator leads: no operator runs the job",
         "upgrade the chart with crds.enabled=true, or apply the crds/ of the operator's version with kubectl")
     NAME_CONFLICT = ("NameConflict",
         "an object that is not the job's has the name of one of its children, or of the runner's ConfigMap",
         "delete or rename that object")
     CHILD_REFUSED = ("ChildRefused", "the API server refuses a child of the job",
-        "the sentence is the API server's: a policy, a webhook, a field")
+        "fix what the API server's sentence names: a policy, a webhook, a field")
 
     # It fits, but not now.
-    NOT_READY = ("NotReady", "a node is not Ready, is being deleted, or its devices are being worked on",
+    NOT_READY = ("NotReady", "a node is not Ready, is being deleted, or an agent works on its devices",
         "none: it is checked again when the node changes")
-    CORDONED = ("Cordoned", "a node is cordoned", "kubectl uncordon, when its work is done")
-    NO_ALLOCATABLE = ("NoAllocatable", "a node has the labels of devices and offers none now",
-        "check its device plugin, if it stays so")
-    WAITING_FOR_DEVICES = ("WaitingForDevices", "a node is new and its devices are still to come",
+    CORDONED = ("Cordoned", "a node is cordoned", "uncordon the node (kubectl uncordon) when the work on it is done")
+    NO_ALLOCATABLE = ("NoAllocatable", "a node has the labels of devices and offers no device now",
+        "check its device plugin, if this lasts")
+    WAITING_FOR_DEVICES = ("WaitingForDevices", "a node is new and its device plugin does not offer its devices yet",
         "none; after 15 minutes check its driver and device plugin")
-    DEVICE_TAINTED = ("DeviceTainted", "a slice of a DRA driver, or a DeviceTaintRule, keeps pods off devices",
+    DEVICE_TAINTED = ("DeviceTainted", "a taint of a ResourceSlice or a DeviceTaintRule keeps pods off devices",
         "fix the devices, or remove the taint")
-    NOT_ENOUGH_FREE = ("NotEnoughFree", "the GPUs, CPU or memory exist and are in use by others",
+    NOT_ENOUGH_FREE = ("NotEnoughFree", "other pods use the GPUs, CPU or memory",
         "none: the job starts when they are free; `explain` says which jobs use them")
     FRAGMENTED = ("Fragmented", "enough GPUs are free, but not on one node, or not on enough nodes", "use fewer GPUs a node, or wait")
     QUEUED_BEHIND = ("QueuedBehind", "a job of higher priority goes first on the devices that this one would take",
         "none; or set a priorityClassName of a higher value")
     MAY_GROW = ("MayGrow", "the pool has too few nodes, and an autoscaler may add some",
-        "none; give the pool spec.provision, so that it is asked for nodes")
+        "none; set spec.provision of the GPUPool, so that jobs request new nodes")
     QUOTA_EXCEEDED = ("QuotaExceeded", "a ResourceQuota of the namespace is used up or too small", "raise it, or ask for less")
-    LIMIT_RANGE = ("LimitRangeExceeded", "a LimitRange of the namespace allows no such pod", "ask for what it allows, or change it")
-    NODES_DID_NOT_COME = ("NodesDidNotCome", "nodes that were to be added did not come in time",
+    LIMIT_RANGE = ("LimitRangeExceeded", "a LimitRange of the namespace forbids the job's pods", "stay within its limits, or change it")
+    NODES_DID_NOT_COME = ("NodesDidNotCome", "the autoscaler did not add nodes in time",
         "see the autoscaler's events; other pools are tried meanwhile")
     NODE_EXCLUDED = ("NodeExcluded",
-        "the infrastructure failed an attempt of the job on a node, which the job leaves out for ten minutes",
+        "the infrastructure failed an attempt of the job on a node, and the job excludes this node for ten minutes",
         "none: other nodes are tried meanwhile; check the node if it fails again")
-    UNSCHEDULABLE = ("Unschedulable", "the scheduler bound pods to none of their nodes, so that the job gave its GPUs back",
+    UNSCHEDULABLE = ("Unschedulable", "the scheduler bound the pods to no node, so the job gave its GPUs back",
         "fix what the scheduler reports; other pools are tried meanwhile")
     NAMESPACE_BUDGET_EXCEEDED = ("NamespaceBudgetExceeded",
-        "the jobs of the namespace have cost its monthly budget, an annotation of the Namespace; running jobs go on",
+        "the jobs of the namespace have used up its monthly budget, an annotation of the Namespace; running jobs continue",
         "wait for the next month, or ask an administrator for a higher budget")
-    CHILD_NOT_CREATED = ("ChildNotCreated", "the job has a place, and the API server does not create a child of it for now",
-        "the sentence is the API server's: a quota, a namespace that ends, a webhook that does not answer; it is tried again "
-        "within 15 s")
-    PROBED = ("Probed", "a short trial of the job ended, and the next one or the job itself follows", "none")
+    CHILD_NOT_CREATED = ("ChildNotCreated", "the job is placed, but the API server does not create a child of it for now",
+        "fix what the API server's sentence names (a quota, a namespace that ends, a webhook that does not answer); the operator "
+        "tries again within 15 s")
+    PROBED = ("Probed", "a probe of the job ended; the next probe or the job itself follows", "none")
 
     # Before the program starts.
     IMAGE_BACKEND_MISMATCH = ("ImageBackendMismatch", "the image's torch is built for the other vendor, or for the CPU",
-        "name an image with the right build in images; a tag is no proof of what is inside")
-    IMAGE_BROKEN = ("ImageBroken", "torch cannot be imported, or takes Python down with it",
+        "name an image with the right build in images; do not rely on its tag")
+    IMAGE_BROKEN = ("ImageBroken", "torch cannot be imported, or its import crashes Python",
         "fix the image: the error names the library")
     COMMAND_NOT_FOUND = ("CommandNotFound", "the command's program is not in the image, or may not be executed",
         "correct command; a script from code without the executable bit is started by `bash script.sh`")
@@ -176,150 +176,150 @@ class Reason(StrEnum):
         "processes outside Kubernetes hold it, other pods share it, or the node holds a smaller model than its labels report")
     SHARED_MEMORY_TOO_SMALL = ("SharedMemoryTooSmall", "/dev/shm is smaller than promised",
         "lower resources.sharedMemory, or check the node")
-    FOLDER_NOT_WRITABLE = ("FolderNotWritable", "a folder takes no file of the job's uid",
-        "securityContext.fsGroup or runAsUser; `readOnly: true` on a volumeMount that is only read")
-    NO_INTERPRETER = ("NoInterpreter", "no shell or no Python in the image, so that nothing can be checked",
-        "none, or an image with both to have checks and figures")
+    FOLDER_NOT_WRITABLE = ("FolderNotWritable", "the job's uid cannot write to a folder",
+        "set securityContext.fsGroup or runAsUser; set `readOnly: true` on a volumeMount that the job only reads")
+    NO_INTERPRETER = ("NoInterpreter", "the image has no shell or no Python, so the preflight cannot run",
+        "none; for checks and figures use an image with both")
     PREFLIGHT_TIMED_OUT = ("PreflightTimedOut", "torch was not imported in 35 seconds",
-        "none: the program runs unchecked; a slow disk or network file system does it")
+        "none: the program runs unchecked; the usual cause is a slow disk or network file system")
     PREFLIGHT_FAULT = ("PreflightFault", "the preflight ended without a result",
-        "with exit code 137 the pod's memory is too small to import torch; else please report it")
-    PREFLIGHT_PASSED = ("PreflightPassed", "image, devices, memory and folders are what was promised", "none")
+        "with exit code 137 raise the pod's memory, which is too small to import torch; else report it")
+    PREFLIGHT_PASSED = ("PreflightPassed", "image, devices, memory and folders are as the placement expected", "none")
     PREFLIGHT_PENDING = ("PreflightPending", "the preflight has not run yet", "none")
 
     # Warnings, which reject nothing.
     NODE_UNKNOWN = ("NodeUnknown", "CPU, memory or disk of nodes that an autoscaler may add is unknown",
-        "spec.provision.cpu, memory and ephemeralStorage of the GPUPool")
+        "set spec.provision.cpu, memory and ephemeralStorage of the GPUPool")
     NODE_DOUBTED = ("NodeDoubted", "an agent reports a fault or a risk of a node that the job uses", "check what the label names")
     MAINTENANCE_PLANNED = ("MaintenancePlanned",
         "maintenance is announced for a node that the job uses, and ends pods there: the pool counts as a fifth more expensive",
-        "a checkpoint, or a job that ends before")
-    MEM_TIGHT = ("MemTight", "the model fits, and with what the allocator may reserve beyond it may not",
-        "a larger GPU, or gpuMemory if it is known")
-    SHARDING_ASSUMED = ("ShardingAssumed", "the estimate takes the model as sharded over all GPUs of the job",
-        "say in model.sharding how it is")
+        "save checkpoints, or run a job that ends before")
+    MEM_TIGHT = ("MemTight", "the model fits, but the allocator's reserve may not fit beside it",
+        "use a larger GPU, or set gpuMemory if you know it")
+    SHARDING_ASSUMED = ("ShardingAssumed", "the estimate assumes that the program shards the model over all GPUs of the job",
+        "set model.sharding to what the program does")
     HEADS_NOT_DIVIDED = ("HeadsNotDivided",
         "the attention heads of the model cannot be divided over the GPUs of a node, as tensor parallel engines require",
-        "a number of GPUs that divides them")
+        "set a number of GPUs that divides them")
     FRAMEWORK_UNMEASURED = ("FrameworkUnmeasured",
-        "memory estimate, progress and speed are known of PyTorch, and the job's framework is another one",
-        "write gpuMemory; call gpujob_report.step() after each step")
+        "memory estimate, progress and speed are for PyTorch, and the job has another framework",
+        "set gpuMemory; call gpujob_report.step() after each step")
     NO_STEPS = ("NoSteps",
-        "a field of the job acts on the program's steps, and inference reports none by itself",
+        "a field of the job depends on the program's steps, and inference reports no steps by itself",
         "call gpujob_report.step() after each batch, or remove the field")
     NO_COMMAND = ("NoCommand",
-        "neither command nor args nor an image of one's own is given, so that the catalog image's own command runs",
-        "write spec.command")
+        "the job has no command, no args and no image of its own, so the command of the catalog's image runs",
+        "set spec.command")
     LAUNCH_DIFFERS = ("LaunchDiffers",
-        "an option of torchrun on the command line, or a variable of the job that chooses GPUs, has other nodes or GPUs than the job",
-        "remove the option or the variable: the operator sets the numbers, and a pod sees its own GPUs alone")
-    DRIVER_UNKNOWN = ("DriverUnknown", "no label says which driver the nodes have, or of the image which it needs",
-        "label the nodes, or driver of the GPURuntime")
-    DRIVER_UNTESTED = ("DriverUntested", "the driver is outside of those that this ROCm release was tried with",
-        "none; a driver within them is safer")
+        "an option of torchrun on the command line, or a variable of the job that chooses GPUs, names other nodes or GPUs than the job",
+        "remove the option or the variable: the operator sets the numbers, and a pod sees only its own GPUs")
+    DRIVER_UNKNOWN = ("DriverUnknown", "the driver of the nodes, or the driver that the image needs, is unknown",
+        "label the nodes, or set the driver in the GPURuntime")
+    DRIVER_UNTESTED = ("DriverUntested", "this ROCm release was not tested with the driver of the nodes",
+        "none; a tested driver is safer")
     DRIVER_FORWARD = ("DriverForward", "the driver is older than the image's CUDA and works by its forward compatibility package",
         "none, or upgrade the driver")
     ARCH_OVERRIDDEN = ("ArchOverridden", "the device passes for another one, as the job asked with HSA_OVERRIDE_GFX_VERSION",
         "none; results may be wrong")
-    OVERRIDE_NOT_SET = ("OverrideNotSet", "HSA_OVERRIDE_GFX_VERSION is asked for and is not set on this device", "none")
+    OVERRIDE_NOT_SET = ("OverrideNotSet", "the operator does not set HSA_OVERRIDE_GFX_VERSION of the job on this device", "none")
     IMAGE_COMPILED_AT_START = ("ImageCompiledAtStart", "the image has no code for the device but can compile it at the first start",
         "none; the first start takes longer")
-    IMAGE_UNCHECKED = ("ImageUnchecked", "nothing is known of the image", "a GPURuntime that describes it")
-    IMAGE_VOLUME_UNCHECKED = ("ImageVolumeUnchecked", "whether a node can mount code.image is not known", "none")
-    KERNEL_OLD = ("KernelOld", "the kernel of an AMD node is older than ROCm needs, or than is better for it",
+    IMAGE_UNCHECKED = ("ImageUnchecked", "the facts of the image are unknown", "write a GPURuntime that describes it")
+    IMAGE_VOLUME_UNCHECKED = ("ImageVolumeUnchecked", "it is unknown whether a node can mount code.image", "none")
+    KERNEL_OLD = ("KernelOld", "the kernel of an AMD node is older than ROCm needs or recommends",
         "upgrade the node's kernel")
     SYSTEM_UNLISTED = ("SystemUnlisted", "ROCm is not known to run on the operating system of an AMD node",
         "none, or install one that the sentence names")
-    QUOTA_UNCHECKED = ("QuotaUnchecked", "a ResourceQuota has a scope that nothing is known of, or leaves no ConfigMap",
-        "see that the quota leaves enough")
+    QUOTA_UNCHECKED = ("QuotaUnchecked", "a ResourceQuota has an unknown scope, or allows no further ConfigMap",
+        "check that the quota leaves enough")
     NODES_DIFFER = ("NodesDiffer",
-        "the gang uses nodes of several pools with equal GPUs, which differ in what the sentence names: the worst counts for all",
+        "the gang uses nodes of several pools with equal GPUs that differ in other facts, which the sentence names: the worst counts",
         "none; make the nodes equal, or ask for fewer nodes, for the facts of one pool")
     PLATFORMS_DIFFER = ("PlatformsDiffer", "nodes of a GPUPool have another system or CPU architecture than most of its Linux nodes",
-        "none, they are a part of it; narrow spec.nodeSelector if they are not meant")
+        "none: they are a part of the pool; narrow spec.nodeSelector to exclude them")
     PRICE_INDICATIVE = ("PriceIndicative", "the price is a list price, of another region, or a bound", "set one in a GPUPool")
-    NO_PRICE = ("NoPrice", "no price of the pool is known; under Cost and Value it comes after those with one", "set one in a GPUPool")
+    NO_PRICE = ("NoPrice", "the price of the pool is unknown: Cost and Value rank it last", "set one in a GPUPool")
     PRICE_INVALID = ("PriceInvalid", "the price in a GPUPool or annotation is not a number of dollars, so it is not used",
         "correct it as the sentence says")
-    ID_OUT_OF_RANGE = ("IdOutOfRange", "the job names a uid or an fsGroup that OpenShift's restricted-v2 refuses in its namespace",
+    ID_OUT_OF_RANGE = ("IdOutOfRange", "the job sets a uid or an fsGroup that OpenShift's restricted-v2 refuses in its namespace",
         "leave it out, or let the pods' service account use another SCC")
     RUNS_AS_ROOT = ("RunsAsRoot", "the pods run as root", 'none, unless the namespace is to be "restricted"')
     BF16_EMULATED = ("BF16Emulated", "the device has no native BF16", "set model.precision, or another accelerator")
-    LABELS_GONE = ("LabelsGone", "the labels of a node are gone and what they said is kept", "check the labeller")
-    LABEL_UNREADABLE = ("LabelUnreadable", "a label is not what its labeller writes and is not used", "correct the label")
+    LABELS_GONE = ("LabelsGone", "the labels of a node are gone, and their last values still count", "check the labeller")
+    LABEL_UNREADABLE = ("LabelUnreadable", "a label has a value that its labeller never writes; it is ignored", "correct the label")
     INTEGRATED_MEMORY = ("IntegratedMemory", "the device shares its memory with the host", "leave room for the host in gpuMemory")
     TAINT_PREFERRED_AGAINST = ("TaintPreferredAgainst", "a chosen node has a PreferNoSchedule taint", "none")
 
     # What conditions and events say.
     PLACED = ("Placed", "pool, nodes and image are chosen", "none")
-    WAITING = ("Waiting", "it fits, but not now", "none: the sentence says for what")
+    WAITING = ("Waiting", "it fits, but not now", "none: the sentence says what it waits for")
     IMPOSSIBLE = ("Impossible", "no pool of the cluster can ever run it", "the message names the nearest change that makes it fit")
     MISCONFIGURED = ("Misconfigured", "the job or the cluster has a fault that must be fixed first", "the message names it")
     NO_POOL = ("NoPool", "the cluster has no GPU nodes, or the GPUPool selects none",
         "add nodes, check labels and device plugins, or correct spec.nodeSelector")
-    PLAN_ONLY = ("PlanOnly", "spec.suspend is set, so the job is planned and not run", "unset suspend to run it")
+    PLAN_ONLY = ("PlanOnly", "spec.suspend is set, so the job is planned and does not run", "unset suspend to run it")
     NOT_SUSPENDED = ("NotSuspended", "spec.suspend is not set", "none")
-    STARTING = ("Starting", "the pods are there and not all of them run yet", "none, or what the message says about a pod")
+    STARTING = ("Starting", "the pods exist and not all of them run yet", "none, or fix what the message says about a pod")
     RUNNING = ("Running", "the pods run", "none")
-    PROBING = ("Probing", "the pods run, for a short trial on one pool (spec.probe)", "none; the next pool or the job itself follows")
+    PROBING = ("Probing", "the pods run a probe on one pool (placement.probe)", "none; the next probe or the job itself follows")
     NOT_STARTED = ("NotStarted", "the pods do not run yet", "none")
-    CHILD_SUSPENDED = ("ChildSuspended", "the child Job is suspended by a user, so none of its pods runs; its GPUs stay held for it",
+    CHILD_SUSPENDED = ("ChildSuspended", "a user suspended the child Job, so none of its pods runs; it keeps its GPUs",
         "resume the child Job, or set spec.suspend to give the GPUs back")
     ENDED = ("Ended", "the job ended", "none")
     SUCCEEDED = ("Succeeded", "every pod ended well", "none")
-    POD_FAILED = ("PodFailed", "a pod ended badly", "the sentence names pod, exit code and the end of its log")
+    POD_FAILED = ("PodFailed", "a pod failed", "read the sentence: it has pod, exit code and the end of the log")
     IMAGE_NOT_PULLED = ("ImageNotPulled", "the image of a pod was not pulled within five minutes",
-        "a correct image or pull secret where the registry refuses it; else check the registry, the job is tried on another node")
+        "if the registry refuses it, correct image or pull secret; else check the registry: the job is tried on another node")
     CONTAINER_NOT_STARTED = ("ContainerNotStarted", "a container of a pod did not start within five minutes",
-        "the ConfigMap, Secret or key that the sentence names; else check driver and container runtime of the node")
+        "create the ConfigMap, Secret or key that the sentence names; else check driver and container runtime of the node")
     OUT_OF_MEMORY = ("OutOfMemory", "the kernel ended a container that used more main memory than its limit",
-        "a higher resources.memory, or fewer workers of the data loader")
+        "raise resources.memory, or use fewer workers of the data loader")
     GPU_OUT_OF_MEMORY = ("GPUOutOfMemory", "the program ran out of GPU memory",
-        "the sentence says how much would have held it: a higher gpuMemory, a smaller batch, or retries.memoryFactor")
+        "raise gpuMemory to what the sentence says, use a smaller batch, or set retries.memoryFactor")
     RENDEZVOUS_TIMEOUT = ("RendezvousTimeout", "the pods did not find each other in time",
-        "what the sentence names: network policies, the interface, the port")
-    NODE_LOST = ("NodeLost", "the node of a pod went away, shut down or did not answer",
+        "check what the sentence names: network policies, the interface, the port")
+    NODE_LOST = ("NodeLost", "the node of a pod was deleted, shut down or did not answer",
         "none: the job is tried again, retries.infrastructure times")
-    EVICTED = ("Evicted", "the node or an administrator evicted a pod, or a pod was taken away while the operator was off",
+    EVICTED = ("Evicted", "the node or an admin evicted a pod, or a disruption removed it while the operator was off",
         "none: the job is tried again, retries.infrastructure times; the sentence says why the pod was evicted")
     PREEMPTED = ("Preempted", "a pod made room for one of higher priority", "none, or a higher priorityClassName")
-    POD_DELETED = ("PodDeleted", "a user deleted a pod, or its node went away",
+    POD_DELETED = ("PodDeleted", "a user deleted a pod, or its node was deleted",
         "none: the job is tried again, retries.infrastructure times")
     POD_REPLACED = ("PodReplaced",
-        "Kubernetes failed the child Job by a pod that a suspension, or another pod in its place, had ended",
-        "none: the job is tried again, and no count of retries has it")
-    POD_NOT_ADMITTED = ("PodNotAdmitted", "the kubelet of a node refused a pod, for example since it has fewer devices than it said",
+        "Kubernetes failed the child Job because of a pod that a suspension had ended or another pod had replaced",
+        "none: the job is tried again, and uses up no retry")
+    POD_NOT_ADMITTED = ("PodNotAdmitted", "the kubelet of a node refused a pod, for example for want of the devices that it reported",
         "check device plugin and kubelet of the node; the job is tried again")
-    DEADLINE_EXCEEDED = ("DeadlineExceeded", "the attempts of the job ran for activeDeadlineSeconds, all together",
-        "create a new GPUJob with a longer one; a checkpoint of the program goes on from where it stopped")
+    DEADLINE_EXCEEDED = ("DeadlineExceeded", "the attempts of the job together ran for activeDeadlineSeconds",
+        "create a new GPUJob with a longer deadline; the program can continue from its checkpoint")
     BUDGET_EXCEEDED = ("BudgetExceeded",
-        "the job has cost its placement.budget, all attempts together; it is suspended and holds no GPUs",
-        "a higher placement.budget: the job goes on")
-    DEVICE_FAULT = ("DeviceFault", "the program ended with the words of a broken device", "check the device; the job is tried again")
+        "the attempts of the job together have cost placement.budget; it is suspended and holds no GPUs",
+        "raise placement.budget: the job then continues")
+    DEVICE_FAULT = ("DeviceFault", "node, kubelet or program report a broken device", "check the device; the job is tried again")
     STALLED = ("Stalled", "the job made no step for longer than its bound",
-        "the sentence says which rank is behind; spec.stall.action: Restart lets it go on from its checkpoint")
+        "check the rank that the sentence names; with spec.stall.action: Restart it continues from its checkpoint")
     STEPS_GO_ON = ("StepsGoOn", "a job that stood still works again", "none")
     CHILD_LOST = ("ChildLost", "the child Job was deleted, or its label or pods taken off, while it ran", "create the job again")
     BEING_DELETED = ("BeingDeleted",
-        "the GPUJob is being deleted and nothing of it runs any more; another finalizer holds the object",
-        "the owner of the finalizer removes it")
+        "the GPUJob is being deleted and none of its pods runs; another finalizer holds the object",
+        "wait for the owner of the finalizer to remove it")
     EARLIER_ATTEMPT_ENDING = ("EarlierAttemptEnding",
         "a pod of an earlier attempt still runs, and two attempts must not write one checkpoint",
-        "what the sentence says: wait, delete the pod that nothing asked to end, delete a dead node, or restart a node where it hangs")
+        "do what the sentence says: wait, delete the pod, delete a dead node, or restart a node that hangs")
     REPORTER_READ = ("ReporterRead", "the operator reads what the job's program reports", "none")
-    NO_REPORTER = ("NoReporter", "nothing listens on the reporter's port", "none, or gpujob_report.step() in a program without torch")
+    NO_REPORTER = ("NoReporter", "nothing listens on the reporter's port", "none; in a program without torch call gpujob_report.step()")
     TELEMETRY_BLOCKED = ("TelemetryBlocked", "a network policy, a firewall or a mesh's proxy keeps the operator from the pod's port",
-        "the NetworkPolicy, firewall rule or annotation that the sentence spells out")
-    REPORT_UNREADABLE = ("ReportUnreadable", "another program answers on the reporter's port", "another spec.telemetry.port")
-    REPORT_OF_ANOTHER = ("ReportOfAnother", "the report is of another job or attempt, and nothing of it is counted",
-        "none where pods are on the network of their nodes; else GPUJOB_JOB_UID and GPUJOB_ATTEMPT as they were set")
-    NOT_READ = ("NotRead", "nothing was read of the current attempt so far", "none")
-    OVERLAPS = ("Overlaps", "an older GPUPool claims nodes that this one selects too", "narrow spec.nodeSelector")
-    NO_OVERLAP = ("NoOverlap", "no older GPUPool claims this one's nodes", "none")
-    SPEC_NOT_READ = ("SpecNotRead", "a GPUPool that the operator writes was edited; the edit changes nothing",
-        "make it yours, or write a GPUPool of your own")
+        "add the NetworkPolicy, firewall rule or annotation that the sentence spells out")
+    REPORT_UNREADABLE = ("ReportUnreadable", "another program answers on the reporter's port", "set another spec.telemetry.port")
+    REPORT_OF_ANOTHER = ("ReportOfAnother", "the report is of another job or attempt, and does not count",
+        "none if pods are on the network of their nodes; else leave GPUJOB_JOB_UID and GPUJOB_ATTEMPT as they were set")
+    NOT_READ = ("NotRead", "the operator has read no report of the current attempt yet", "none")
+    OVERLAPS = ("Overlaps", "an older GPUPool selects nodes that this one selects too", "narrow spec.nodeSelector")
+    NO_OVERLAP = ("NoOverlap", "no older GPUPool selects this one's nodes", "none")
+    SPEC_NOT_READ = ("SpecNotRead", "a user edited a GPUPool that the operator writes; the edit has no effect",
+        "make the pool yours, or write a GPUPool of your own")
     SPEC_AS_WRITTEN = ("SpecAsWritten", "the spec is what the operator wrote", "none")
-    READ = ("Read", "labels and catalog say what the devices are", "none, or what the message warns of")
+    READ = ("Read", "labels and catalog identify the devices", "none, or fix what the message warns of")
     # fmt: on
 
 

@@ -45,7 +45,7 @@ def test_a_word_in_any_case_has_its_meaning_and_remedy(gpujob: Command) -> None:
         "reason": "MemTooSmall",
         "section": "A pool can never run the job",
         "meaning": "a GPU has less usable memory than the job or its model needs",
-        "remedy": "lower gpuMemory, shard the model over more GPUs, or take larger ones",
+        "remedy": "lower gpuMemory, shard the model over more GPUs, or use larger ones",
     }
     assert (price["reason"], price["section"]) == ("NoPrice", "Warnings, which reject nothing")
 
