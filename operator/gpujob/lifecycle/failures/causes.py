@@ -300,13 +300,14 @@ CAUSES: Final = (
         _last_lines,
     ),
     Cause(
-        "no pod shows a cause (the operator was off when the pod went), and its Job says that a pod had the condition `DisruptionTarget`",
+        "no pod shows a cause (the operator was off when the pod went), and its Job says that a pod had the condition "
+        "`DisruptionTarget`",
         "`Evicted`",
         _kept_by_the_job,
     ),
     Cause(
-        "a pod is gone, or a client other than its Job controller asked it to end, and no program failed by itself and no pod exceeded a limit "
-        "of its own before the second of that request",
+        "a pod is gone, or a client other than its Job controller asked it to end, and no program failed by itself and no pod exceeded "
+        "a limit of its own before the second of that request",
         "`PodDeleted`",
         _deleted,
     ),
