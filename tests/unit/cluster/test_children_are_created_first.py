@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from gpujob.cluster.queue.creations import REMEMBERED, SLOW, Creations
 from gpujob.cluster.queue.step_slots import MOST_IN_A_ROW, StepSlots
+from gpujob.cluster.writer.child_errors import ChildNotCreated
+from gpujob.lifecycle.timings import Timings
 
 
 async def order(slots: StepSlots, *steps: str) -> list[str]:
@@ -84,7 +87,7 @@ class Writers:
         """Steps come, and all that may run do."""
 
         async def step(name: str) -> None:
-            async with self.slots.slot(namespace, urgent=True):
+            async with self.slots.slot(namespace, urgent=False):
                 self.ran.append(name)
                 if until is not None:
                     await until.wait()
@@ -140,3 +143,74 @@ async def test_what_a_namespace_may_hold_grows_when_others_are_done() -> None:
     rest.set()
     await writers.end()
     assert writers.ran[-1] == "a4"
+
+
+async def test_creations_that_hang_leave_slots_of_their_namespace_to_suspensions_and_reports() -> None:
+    slots, hang, ran = StepSlots(8, 24), asyncio.Event(), list[str]()
+
+    async def step(name: str, urgent: bool) -> None:
+        async with slots.slot("team", urgent=urgent):
+            ran.append(name)
+            if urgent:
+                await hang.wait()
+
+    tasks = [asyncio.create_task(step(f"c{number}", True)) for number in range(20)]
+    await asyncio.sleep(0)
+    assert ran == [f"c{number}" for number in range(6)]
+    tasks += [asyncio.create_task(step(f"s{number}", False)) for number in range(20)]
+    for _ in range(40):
+        await asyncio.sleep(0)
+    assert ran[6:] == [f"s{number}" for number in range(20)]
+    hang.set()
+    await asyncio.wait_for(asyncio.gather(*tasks), 5)
+    assert len(ran) == 40
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def attempt(creations: Creations, clock: Clock, namespace: str, seconds: float, words: str = "") -> str:
+    """How one creation ends that takes some seconds; empty if it succeeds."""
+    try:
+        with creations.one(namespace):
+            clock.now += seconds
+            if words:
+                raise ChildNotCreated(words)
+    except ChildNotCreated as error:
+        return str(error)
+    return ""
+
+
+def test_where_creations_of_a_namespace_hang_two_try_for_all_of_its_jobs() -> None:
+    clock = Clock()
+    creations = Creations(clock, Timings())
+    assert attempt(creations, clock, "a", SLOW, "no answer") == "no answer"
+    with creations.one("a"), creations.one("a"):
+        assert attempt(creations, clock, "a", 0.0) == "no answer", "it fails as they do, without a request"
+        assert attempt(creations, clock, "b", 0.0) == ""
+    # One of them succeeded.
+    with creations.one("a"), creations.one("a"):
+        assert attempt(creations, clock, "a", 0.0) == ""
+
+
+def test_creations_that_fail_at_once_hold_back_no_other_one() -> None:
+    clock = Clock()
+    creations = Creations(clock, Timings())
+    assert attempt(creations, clock, "a", 0.1, "exceeded quota") == "exceeded quota"
+    with creations.one("a"), creations.one("a"):
+        assert attempt(creations, clock, "a", 0.0) == ""
+
+
+def test_what_hung_long_ago_counts_no_more() -> None:
+    clock = Clock()
+    creations = Creations(clock, Timings())
+    attempt(creations, clock, "a", SLOW, "no answer")
+    clock.now += REMEMBERED
+    with creations.one("a"), creations.one("a"):
+        assert attempt(creations, clock, "a", 0.0) == ""

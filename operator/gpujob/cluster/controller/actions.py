@@ -6,7 +6,6 @@ Afterwards the job is reconciled again. An error of one step affects only that j
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -19,6 +18,7 @@ from gpujob.cluster.client.outage_gate import LONGEST_OUTAGE_DELAY, is_outage
 from gpujob.cluster.client.rate_limit import asked_wait
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
+from gpujob.cluster.queue.creations import Creations
 from gpujob.cluster.queue.step_slots import StepSlots
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.child_errors import ChildNotCreated, ChildRefused
@@ -68,8 +68,7 @@ class JobActions:
         self._learning = learning
         self._slots = StepSlots(AT_ONCE, AT_ONCE_IN_ALL)
         self._refusals = asyncio.Semaphore(LISTS_OF_EVENTS)
-        self._created = deque[float]()
-        """When children were created, within the last seconds."""
+        self._creations = Creations(controller_state.clock, controller_state.timings)
 
     def start(self, job: JobRecord, step: Coroutine[Any, Any, None], *, urgent: bool = False) -> None:
         """Runs one step of a job; afterwards the job is reconciled again. `urgent`: it goes first where many wait."""
@@ -105,13 +104,14 @@ class JobActions:
         children = render(
             manifest, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner, saves, mirrors
         )
-        if children.runner:
-            await self._delivery.ensure(job.namespace)
-        if children.service is not None:
-            await self._writer.ensure_child(SERVICES, children.service, job)
-        if children.claims is not None:
-            await self._writer.ensure_child(claim_templates(children.claims), children.claims, job)
-        raw, created = await self._writer.ensure_child(JOBS, children.job, job)
+        with self._creations.one(job.namespace):
+            if children.runner:
+                await self._delivery.ensure(job.namespace)
+            if children.service is not None:
+                await self._writer.ensure_child(SERVICES, children.service, job)
+            if children.claims is not None:
+                await self._writer.ensure_child(claim_templates(children.claims), children.claims, job)
+            raw, created = await self._writer.ensure_child(JOBS, children.job, job)
         if not created and not is_followed(raw, job):
             await self._end_unseen(job, raw)
             return
@@ -123,22 +123,13 @@ class JobActions:
             self._work.succeeded(job.uid)
             uid = str(table(raw, "metadata").get("uid", ""))
             now = self._work.clock()
-            memory.made = Made(uid, job.generation, now, Hint(hint), self._burst(now)) if created else None
+            memory.made = Made(uid, job.generation, now, Hint(hint), self._creations.burst(now)) if created else None
             if created:
                 memory.sightings = memory.sightings.of_new_child(uid, now)
         if created:
             self._work.counters.placing.observe(self._work.clock() - began)
             waited = (self._work.wall() - asked).total_seconds() if (asked := waits.read_time(job.created)) else 0.0
             self._work.counters.queue_wait.observe(waited)
-
-    def _burst(self, now: float) -> float:
-        """Seconds that the pods of a child created now get beside `placed`, because others were created shortly before."""
-        timings = self._work.timings
-        while self._created and self._created[0] <= now - timings.placed:
-            self._created.popleft()
-        seconds = min(len(self._created) * timings.burst_each, timings.burst_longest)
-        self._created.append(now)
-        return seconds
 
     async def _earlier_pods(self, job: JobRecord) -> list[PodState]:
         """Reads pods of earlier attempts from the API server itself, on nodes that are ready, because the watch may lag behind."""

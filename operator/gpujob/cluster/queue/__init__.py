@@ -1,5 +1,6 @@
 """The work queue with its backoff, per-job state, and the throttle of progress writes.
 
 Reading order: `work_queue` (what is due, backoff, state of each job) with `due_times`;
-`prepared_jobs` (what a decision reads), `step_slots` (which steps write), `turns` (of the loop, of progress writes).
+`prepared_jobs` (what a decision reads), `step_slots` (which steps write), `creations` (of children, where they hang),
+`turns` (of the loop, of progress writes).
 """

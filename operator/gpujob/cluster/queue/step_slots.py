@@ -1,7 +1,8 @@
 """Which steps write at the same time: a bounded number, shared by the namespaces.
 
 A namespace whose writes are slow (an admission webhook that times out) holds its own share only, which is smaller the more namespaces
-write, so that the next one finds a free slot. Where none is left, it goes to the namespace that holds the fewest.
+write, so that the next one finds a free slot. Where none is left, it goes to the namespace that holds the fewest. Creations, which are
+what is slow, leave a part of the share to what suspends, ends and reports jobs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Final
 MOST_IN_A_ROW: Final = 7
 """The most urgent steps before one of the others, so that reports of running jobs are late but not delayed without limit."""
 
+URGENT_LEAVE: Final = 4
+"""Of this many slots that a namespace may hold, its urgent steps leave one to the others, and at least one of two."""
+
 Turn = tuple[int, asyncio.Future[None]]
 """The number of a step by its arrival, and what it waits for."""
 
@@ -26,67 +30,75 @@ class StepSlots:
 
     def __init__(self, each: int, total: int) -> None:
         self._each, self._total, self._free, self._in_a_row = each, total, total, 0
-        self._held = Counter[str]()
+        self._held, self._urgent_held = Counter[str](), Counter[str]()
         self._urgent, self._others = dict[str, deque[Turn]](), dict[str, deque[Turn]]()
         self._arrivals = count()
 
     @asynccontextmanager
     async def slot(self, namespace: str, *, urgent: bool) -> AsyncIterator[None]:
         """Waits for a slot and holds it."""
-        await self._take(namespace, self._urgent if urgent else self._others)
+        await self._take(namespace, urgent)
         try:
             yield
         finally:
-            self._give_back(namespace)
+            self._give_back(namespace, urgent)
 
-    async def _take(self, namespace: str, lines: dict[str, deque[Turn]]) -> None:
-        if self._free and self._held[namespace] < self._share(namespace):
-            self._hold(namespace)
+    async def _take(self, namespace: str, urgent: bool) -> None:
+        if self._free and self._may(namespace, urgent, self._share(namespace)):
+            self._hold(namespace, urgent)
             return
+        lines = self._urgent if urgent else self._others
         turn = asyncio.get_running_loop().create_future()
         lines.setdefault(namespace, deque()).append((next(self._arrivals), turn))
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._give_back(namespace)
+                self._give_back(namespace, urgent)
             raise
+
+    def _may(self, namespace: str, urgent: bool, share: int) -> bool:
+        """Whether a namespace may hold one slot more for a step of this kind."""
+        of_urgent = max(1, share - max(1, share // URGENT_LEAVE))
+        return self._held[namespace] < share and not (urgent and self._urgent_held[namespace] >= of_urgent)
 
     def _share(self, *more: str) -> int:
         """The slots that each namespace may hold, of those that write or wait and `more`."""
         namespaces = {*self._held, *self._urgent, *self._others, *more}
         return max(1, min(self._each, self._total // (len(namespaces) + 1)))
 
-    def _hold(self, namespace: str) -> None:
+    def _hold(self, namespace: str, urgent: bool) -> None:
         self._free -= 1
         self._held[namespace] += 1
+        self._urgent_held[namespace] += urgent
 
-    def _give_back(self, namespace: str) -> None:
+    def _give_back(self, namespace: str, urgent: bool) -> None:
         self._free += 1
         self._held[namespace] -= 1
+        self._urgent_held[namespace] -= urgent
         if not self._held[namespace]:
-            del self._held[namespace]
+            del self._held[namespace], self._urgent_held[namespace]
         # More than one where the shares have grown since namespaces are done.
         while self._free and (following := self._next()) is not None:
-            chosen, turn = following
+            chosen, urgent, turn = following
             if not turn.done():
-                self._hold(chosen)
+                self._hold(chosen, urgent)
                 turn.set_result(None)
 
-    def _next(self) -> tuple[str, asyncio.Future[None]] | None:
-        """The step that goes next; None where each namespace with waiting steps holds its share."""
-        urgent, others = self._first(self._urgent), self._first(self._others)
+    def _next(self) -> tuple[str, bool, asyncio.Future[None]] | None:
+        """The step that goes next, and whether it is urgent; None where each namespace with waiting steps holds its share."""
+        urgent, others = self._first(self._urgent, urgent=True), self._first(self._others, urgent=False)
         if urgent is not None and (self._in_a_row < MOST_IN_A_ROW or others is None):
             self._in_a_row += 1
-            return urgent, _leave(self._urgent, urgent)
+            return urgent, True, _leave(self._urgent, urgent)
         if others is None:
             return None
         self._in_a_row = 0
-        return others, _leave(self._others, others)
+        return others, False, _leave(self._others, others)
 
-    def _first(self, lines: dict[str, deque[Turn]]) -> str | None:
+    def _first(self, lines: dict[str, deque[Turn]], *, urgent: bool) -> str | None:
         share = self._share()
-        may = (name for name in lines if self._held[name] < share)
+        may = (name for name in lines if self._may(name, urgent, share))
         return min(may, key=lambda name: (self._held[name], lines[name][0][0]), default=None)
 
 

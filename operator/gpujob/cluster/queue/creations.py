@@ -1,0 +1,63 @@
+"""Creations of children: those of a namespace where they hang are few at once, and those of a burst have longer to start."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from gpujob.cluster.client.rate_limit import Clock
+from gpujob.cluster.writer.child_errors import ChildNotCreated
+from gpujob.lifecycle.timings import Timings
+
+SLOW: Final = 5.0
+"""Seconds after which a creation that fails says that those of its namespace hang: an admission webhook that times out."""
+
+TRIES: Final = 2
+"""Creations at once in such a namespace: they try for all jobs of it."""
+
+REMEMBERED: Final = 120.0
+"""Seconds for which that counts without another failure."""
+
+
+class Creations:
+    """What creations of children have shown lately, by namespace."""
+
+    def __init__(self, clock: Clock, timings: Timings) -> None:
+        self._clock, self._timings = clock, timings
+        self._created = deque[float]()
+        """When children were created, within the last seconds."""
+        self._hanging: dict[str, tuple[float, ChildNotCreated]] = {}
+        """The last creation of a namespace that hung, until one succeeds: when it ended, and how."""
+        self._under_way = Counter[str]()
+
+    @contextmanager
+    def one(self, namespace: str) -> Iterator[None]:
+        """The creation of the children of one job; where those of its namespace hang and enough are under way, it fails as they do."""
+        began = self._clock()
+        at, failed = self._hanging.get(namespace, (0.0, None))
+        if failed is not None and began - at < REMEMBERED and self._under_way[namespace] >= TRIES:
+            raise ChildNotCreated(str(failed), failed.retry_after)
+        self._under_way[namespace] += 1
+        try:
+            yield
+            self._hanging.pop(namespace, None)
+        except ChildNotCreated as error:
+            if (now := self._clock()) - began >= SLOW:
+                self._hanging = {n: held for n, held in self._hanging.items() if now - held[0] < REMEMBERED}
+                self._hanging[namespace] = now, error
+            raise
+        finally:
+            self._under_way[namespace] -= 1
+            if not self._under_way[namespace]:
+                del self._under_way[namespace]
+
+    def burst(self, now: float) -> float:
+        """Seconds that the pods of a child created now get beside `placed`, because others were created shortly before."""
+        timings = self._timings
+        while self._created and self._created[0] <= now - timings.placed:
+            self._created.popleft()
+        seconds = min(len(self._created) * timings.burst_each, timings.burst_longest)
+        self._created.append(now)
+        return seconds
