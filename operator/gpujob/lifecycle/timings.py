@@ -107,6 +107,8 @@ class Timings:
     """Between two status writes of a waiting job whose numbers change."""
     namespace_share: float = 0.25
     """Of one cycle, for a namespace's decisions about jobs that get nothing and never waited: the rest of them join a later cycle."""
+    left_jobs: float = 5.0
+    """This long the jobs that such cycles leave hold back lower priorities, which may take what they would get afterwards."""
     loop_slice: float = 0.01
     """Reconciles and a scheduling cycle run this long before they yield to watches, writes and the Lease. With the longest single
     piece, a full explanation of 30 ms, no gap between two turns is longer than 50 ms.

@@ -33,7 +33,7 @@ EQUAL_DEMANDS: Final = Policy(
 SHARES: Final = Policy(
     "shares",
     "once the jobs of a namespace without a place took 0.25 s of this cycle, its jobs that never "
-    "waited for devices join a later cycle; no lower priority is placed before them",
+    "waited for devices join a later cycle; no lower priority is placed before them, for 5 s at most",
 )
 PRECEDENCE: Final = Policy(
     "precedence",

@@ -111,8 +111,8 @@ class SchedulingCycle:
                 if placing is not None:
                     placings.append(placing)
                 yield placing
-            if self.left:
-                # What they would get goes to no job of a lower priority.
+            if self.left and (self._shares is None or self._shares.holds_back()):
+                # What they would get goes to no job of a lower priority, for a while.
                 break
             if not level.last or self._all_reasons:
                 snapshot.put_ahead(placings, level)  # PRECEDENCE
@@ -123,6 +123,8 @@ class SchedulingCycle:
                         self.unreserved[placing.job.uid] = reason
                         yield None
                 snapshot.let_others_in()  # BACKFILL
+        if self._shares is not None:
+            self._shares.end(self.left)
         refused = snapshot.all_refused and not self.left
         self._refusals.keep(snapshot.without_room, snapshot.plans.values(), all_refused=refused, whole=not self.left)
 

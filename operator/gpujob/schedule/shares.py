@@ -13,22 +13,45 @@ class Shares:
     """The time that decisions without a place took in a cycle, by namespace, and the jobs that wait for devices.
 
     A job that waits is never left: its age and its priority count in each cycle. One that was never decided, or that nothing free
-    helped, is left for the next cycle once its namespace has used up its share, as if it came then.
+    helped, is left for the next cycle once its namespace has used up its share, as if it came then. The next cycle goes on with those
+    that were left, so that each has its turn however often everything must be decided again. Those that are left hold back lower
+    priorities for `patience` seconds at most, by `clock`.
     """
 
-    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
-        self._clock, self._seconds = clock, seconds
+    def __init__(self, clock: Callable[[], float], seconds: float, patience: float = 0.0) -> None:
+        self._clock, self._seconds, self._patience = clock, seconds, patience
         self._spent: dict[str, float] = defaultdict(float)
         self._waited: set[str] = set()
+        self._had_turn: dict[str, set[str]] = {}
+        """By namespace the jobs that were decided since it was last decided whole."""
+        self._leaving_since: float | None = None
 
     def begin(self, queue: Collection[str]) -> None:
         """A cycle begins, with these uids in the queue."""
+        over = self._spent.keys() & self._had_turn.keys()
+        self._had_turn = {name: self._had_turn[name] for name in over if self._spent[name] >= self._seconds}
+        for had_turn in self._had_turn.values():
+            had_turn.intersection_update(queue)
         self._spent.clear()
         self._waited.intersection_update(queue)
 
+    def end(self, left: int) -> None:
+        """A cycle ends that left so many jobs."""
+        if not left:
+            self._leaving_since = None
+        elif self._leaving_since is None:
+            self._leaving_since = self._clock()
+
+    def holds_back(self) -> bool:
+        """Whether no lower priority is decided while jobs of a higher one are left."""
+        return self._leaving_since is None or self._clock() - self._leaving_since < self._patience
+
     def leaves(self, job: Waiting) -> bool:
         """Whether a job that needs a decision is left for the next cycle."""
-        return self._spent.get(job.namespace, 0.0) >= self._seconds and job.uid not in self._waited
+        if job.uid in self._waited:
+            return False
+        spent = self._spent.get(job.namespace, 0.0) >= self._seconds
+        return spent or job.uid in self._had_turn.get(job.namespace, ())
 
     def now(self) -> float:
         """Seconds of the clock, when a decision begins."""
@@ -40,5 +63,6 @@ class Shares:
             self._waited.add(job.uid)
         else:
             self._waited.discard(job.uid)
+            self._had_turn.setdefault(job.namespace, set()).add(job.uid)
         if verdict is not Verdict.PLACED or job.plan_only:
             self._spent[job.namespace] += self._clock() - began

@@ -36,6 +36,7 @@ NUMBERS = {5: "five", 6: "six", 10: "ten"}
         ("life.md", f"between two counts ({IS.budgets:g} seconds)"),
         ("life.md", f"is shown within {NUMBERS[int(IS.progress / MINUTE)]} minutes"),
         ("placement.md", f"of a namespace without a place took {IS.namespace_share:g} s of this cycle"),
+        ("placement.md", f"placed before them, for {IS.left_jobs:g} s at most"),
         ("placement.md", f"for {NUMBERS[int(IS.hold / HOUR)]} hours at most"),
     ],
 )

@@ -51,9 +51,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def cycle(
-    refusals: LastRejections, shares: Shares, jobs: list[Waiting], on: Fleet = ROOM
+    refusals: LastRejections, shares: Shares, jobs: list[Waiting], on: Fleet = ROOM, facts: int = 0
 ) -> tuple[SchedulingCycle, list[Placing]]:
-    refusals.begin(0)
+    refusals.begin(facts)
     shares.begin({job.uid for job in jobs})
     found = SchedulingCycle(ANY_IMAGES, None, refusals, shares=shares)
     return found, [each for each in found.run(jobs, on, ALWAYS) if each is not None]
@@ -102,11 +102,32 @@ def test_a_job_that_waits_is_in_each_cycle_and_keeps_its_turn(clock: Clock) -> N
 def test_no_lower_priority_is_decided_while_jobs_of_a_higher_one_are_left(clock: Clock) -> None:
     on = fleet(node("a", H100, 4), LOW, catalog=ANY_IMAGES)
     lower = Waiting("l", "0", demand(gpusPerNode=1, priorityClassName="low"), namespace="good", name="l")
-    refusals, shares = LastRejections(), Shares(clock, 30)
+    refusals, shares = LastRejections(), Shares(clock, 30, patience=60)
     run, found = cycle(refusals, shares, [*HOPELESS, lower], on)
     assert (run.left, "l" in {each.job.uid for each in found}) == (20, False)
     run, found = cycle(refusals, shares, [*HOPELESS, lower], on)
     assert (run.left, found[-1].job.uid, found[-1].verdict) == (0, "l", Verdict.PLACED)
+
+
+def test_jobs_that_are_left_hold_a_lower_priority_back_for_a_while_only(clock: Clock) -> None:
+    """Something that every decision depends on changes between any two cycles, so that the flood is decided again without end."""
+    on = fleet(node("a", H100, 4), LOW, catalog=ANY_IMAGES)
+    lower = Waiting("l", "0", demand(gpusPerNode=1, priorityClassName="low"), namespace="good", name="l")
+    refusals, shares, seen = LastRejections(), Shares(clock, 5, patience=12), list[tuple[float, bool]]()
+    for facts in range(6):
+        found = cycle(refusals, shares, [*HOPELESS, lower], on, facts)[1]
+        seen.append((clock.at, "l" in {each.job.uid for each in found}))
+    assert seen == [(5, False), (10, False), (15, False), (21, True), (27, True), (33, True)]
+
+
+def test_each_job_of_a_flood_has_its_turn_although_everything_is_decided_again(clock: Clock) -> None:
+    refusals, shares = LastRejections(), Shares(clock, 5)
+    for facts in range(10):
+        cycle(refusals, shares, HOPELESS, facts=facts)
+    assert sorted(clock.decided) == [job.demand.nodes for job in HOPELESS]
+    for facts in range(10, 22):
+        cycle(refusals, shares, HOPELESS, facts=facts)
+    assert sorted(clock.decided[50:]) == [job.demand.nodes for job in HOPELESS], "and then again"
 
 
 def test_what_can_never_run_is_not_decided_again_when_devices_become_free(clock: Clock) -> None:

@@ -50,9 +50,9 @@ class SchedulingRound:
         self._explanations = Explanations(work, refresh, self._slice)
         self._prepared = PreparedJobs(work, learning.informed, learning.learned_from)
         self._refusals = LastRejections()
-        self._shares = Shares(work.clock, work.timings.namespace_share)
-        self._left = False
-        """Whether the last cycle left jobs for the next one."""
+        self._shares = Shares(work.clock, work.timings.namespace_share, work.timings.left_jobs)
+        self._left = 0
+        """The number of jobs that the last cycle left for the next one."""
         self._decided_with: tuple[object, ...] = ()
         """What the last decision read: the queue, what is in no pool, and the fleet."""
 
@@ -107,11 +107,12 @@ class SchedulingRound:
                 return
         self._learning.decides()
         self._refusals.begin(facts)
-        without_place = list[Placing]()
+        without_place, placed = list[Placing](), set[str]()
         async for job, placing in self._decisions(fleet):
             if placing.choice is None or placing.job.plan_only:
                 without_place.append(placing)
             else:
+                placed.add(job.uid)
                 with self._work.alone(job):
                     decision = placing.decision
                     self._reserve(job, decision)
@@ -119,7 +120,7 @@ class SchedulingRound:
                     self._steps.start(job, self._steps.place(job, decision, fleet), urgent=True)
                     self._explanations.count(decision)
             await self._slice.pause()
-        self._explanations.begin(without_place, self._work.decided_at)
+        self._explanations.begin(without_place, self._work.decided_at, placed, left=self._left)
         self._prepared.forget_gone()
 
     async def _refused_again(self, fleet: Fleet, facts: object) -> bool:
@@ -139,10 +140,10 @@ class SchedulingRound:
         self._prepared.forget_gone()
         self._explanations.begin((), ())
         self._refusals.forget()
-        self._decided_with, self._left = (), False
+        self._decided_with, self._left = (), 0
 
     def _stale(self) -> bool:
-        return self._left or self._work.decided_at != self._inputs()
+        return self._left > 0 or self._work.decided_at != self._inputs()
 
     def _inputs(self) -> tuple[object, ...]:
         """The inputs of a decision about the queue."""
@@ -171,7 +172,7 @@ class SchedulingRound:
                 await self._slice.pause()
             elif placing.job.uid not in passed_over:
                 yield self._work.index.jobs[placing.job.uid], placing
-        self._left = bool(cycle.left)
+        self._left = cycle.left
 
     def _not_decided(self, waiting: Waiting, error: Exception) -> None:
         job = self._work.index.jobs[waiting.uid]

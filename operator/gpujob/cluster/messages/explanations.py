@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, TypeVar
 
@@ -52,14 +52,27 @@ class Explanations:
         """Whether all are put into turns again, and when."""
         self._next = 0.0
 
-    def begin(self, without_place: Iterable[Placing], decided_on: tuple[object, ...]) -> None:
-        """Takes over the jobs without a place of a new decision."""
-        self._placings = {placing.job.uid: placing for placing in without_place}
-        self._decided_on, self._unordered = decided_on, bool(self._placings)
+    def begin(
+        self,
+        without_place: Iterable[Placing],
+        decided_on: tuple[object, ...],
+        placed: Collection[str] = (),
+        *,
+        left: int = 0,
+    ) -> None:
+        """Takes over the jobs without a place of a new decision, and the uids of those with one. If it `left` jobs, the others keep
+        their earlier results and their turn.
+        """
+        found, queue = {placing.job.uid: placing for placing in without_place}, self._work.queue
+        earlier = self._placings.items() if left else ()
+        kept = {uid: placing for uid, placing in earlier if uid in queue and uid not in placed}
+        self._placings = kept | found
+        self._ordered = (self._ordered & kept.keys() | found.keys()) if left else set(found)
+        self._decided_on, self._unordered = decided_on, bool(self._ordered)
         self._order.clear()
-        self._ordered.clear()
-        self._later.clear()
         self._words.clear()
+        if not left:
+            self._later.clear()
 
     def renew(self, decided_on: tuple[object, ...]) -> None:
         """The same jobs have no place on a newer snapshot: once in a while all are looked at, since messages may say other numbers
@@ -108,17 +121,19 @@ class Explanations:
         self._next = work.clock() + 2 * (work.clock() - began)
 
     def _make_order(self) -> None:
-        """Puts all jobs of a new decision into turns; which of them need words is seen when their turn comes."""
+        """Puts the jobs of a new decision into turns; which of them need words is seen when their turn comes."""
         now = self._work.clock()
         if not self._unordered and not (self._renewed and now >= self._renew_at):
             return
-        self._looked_at, self._renewed = now, False
-        self._later.clear()
-        jobs = [(uid, placing.job.namespace, self._explained_at(uid)) for uid, placing in self._placings.items()]
+        if self._renewed or len(self._ordered) == len(self._placings):
+            self._looked_at, self._renewed, self._ordered = now, False, set(self._placings)
+            self._later.clear()
+        found = ((uid, placing) for uid, placing in self._placings.items() if uid in self._ordered)
+        jobs = [(uid, placing.job.namespace, self._explained_at(uid)) for uid, placing in found]
         spaces = {namespace for _, namespace, _ in jobs}
         self._explained_in = {namespace: at for namespace, at in self._explained_in.items() if namespace in spaces}
         self._order = deque(in_turns(jobs, self._explained_in))
-        self._ordered, self._unordered = set(self._order), False
+        self._unordered = False
 
     def _explained_at(self, uid: str) -> float:
         memory = self._work.memory.get(uid)
