@@ -13,9 +13,9 @@ from gpujob.api.kinds.gpujob_status import GPUJobStatus
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.answers import Answer
 from gpujob.status.job import job_status
-from gpujob.status.observe.child import Observation
+from gpujob.status.observe.child import Observation, observe
 from gpujob.status.records.objects import ChildRecord, Hint, JobRecord
-from gpujob.status.records.read_objects import read_child, read_job
+from gpujob.status.records.read_objects import read_child, read_job, read_pod_record
 from gpujob.values.vocabulary import PREFLIGHT, Annotation, Label, Reason, State
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
@@ -75,6 +75,33 @@ def test_a_placed_job_has_a_status_of_a_kilobyte(found: Decision, preflight: str
     assert size(status) <= MOST, status
     begun = placed(None, job(name, dict(held.spec), **status), its, running("gpu-worker-0001.region-1.example.com"))
     assert size(begun) <= MOST + RUNNING, begun
+
+
+EKS = "ip-10-0-123-45.eu-central-1.compute.internal"
+GKE = "gke-training-cluster-h100-pool-1-0a1b2c3d-abcd-wxyz0"
+
+
+@pytest.mark.parametrize("name", [EKS, GKE])
+def test_a_job_that_runs_on_a_node_of_a_cloud_has_a_status_of_a_kilobyte(name: str) -> None:
+    """Its node is said once, and of a price from the catalog the kind of its source."""
+    found = decision(node(name, H100))
+    on = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [
+        {"key": "metadata.name", "operator": "In", "values": [name]}]}]}}}  # fmt: skip
+    spec = {"template": {"spec": {"affinity": on, "initContainers": [{"name": PREFLIGHT}]}}}
+    its = read_child({"metadata": {"name": f"{'j' * 40}-0a1b2c3d-1", "uid": UID}, "spec": spec})
+    pod = {
+        "metadata": {"name": "p", "labels": {Label.JOB_UID: UID}, "ownerReferences": [{"uid": UID, "controller": True}]}
+    }
+    ran = {"name": "train", "state": {"running": {"startedAt": NOW}}}
+    state = read_pod_record(
+        {**pod, "spec": {"nodeName": name}, "status": {"phase": "Running", "containerStatuses": [ran]}}
+    ).state
+    assert state is not None
+    begun = placed(found, job(LONG[:63]), its, observe(its, [state]))
+    assert begun["state"] == "Running"
+    assert orjson.dumps(begun).decode().count(name) == 1
+    assert begun["placement"]["priceSource"] == "indicative"
+    assert size(begun) <= MOST, begun
 
 
 def test_a_waiting_job_names_what_would_start_now_within_a_kilobyte() -> None:

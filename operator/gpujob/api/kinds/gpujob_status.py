@@ -44,7 +44,7 @@ class PlacementStatus(Shape):
     capacity_type: Annotated[str, Field(max_length=16)] | None = None
     """Spot if the cloud can reclaim the nodes; absent otherwise."""
     price_source: Annotated[str, Field(max_length=256)] | None = None
-    """The source of the price, with its date."""
+    """The source of the price; the status of the pool has its date."""
     digest: Annotated[str, Field(max_length=64)] | None = None
     """A digest of the decision."""
 

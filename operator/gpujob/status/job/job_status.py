@@ -254,6 +254,8 @@ def _placement(decision: Decision) -> dict[str, Any]:
     chosen = decision_json.chosen(decision) or {}
     chosen.pop("memoryPerGPU", None)
     chosen["provision"] = chosen.get("provision") or None
+    # The pool's status says what the source of a price is an estimate of.
+    chosen["priceSource"] = str(chosen.get("priceSource") or "").partition(":")[0] or None
     spot = decision.choice is not None and decision.choice.candidate.pool.capacity_type is CapacityType.SPOT
     chosen["capacityType"] = CapacityType.SPOT.value if spot else None
     return without_blanks(chosen | {"digest": decision.digest})

@@ -155,9 +155,7 @@ def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool, refused
     if child.paused and not running:
         return Observation(State.PLACED, Reason.CHILD_SUSPENDED, _suspended(child), started)
     if running >= child.pods:
-        where = next(pod.node for pod in pods if pod.running)
-        message = f"all {child.pods} pods run" if child.pods > 1 else f"the pod runs on node {where}"
-        return Observation(State.RUNNING, Reason.RUNNING, message, started)
+        return Observation(State.RUNNING, Reason.RUNNING, _all_run(child, pods), started)
     if ran or (len(pods) >= child.pods and all(pod.started for pod in pods)):
         return Observation(State.RUNNING, Reason.RUNNING, f"{running} of {child.pods} pods still run", started)
     return _not_running(child, pods, running, refused)
@@ -218,6 +216,14 @@ def _not_there(child: ChildRecord, pods: Sequence[PodState], refused: str) -> st
         return f"{_there(child, pods)}; if a quota or a policy refuses the others, {described} says which"
     remedy = remedy_of(refused) or f"{described} says when"
     return f"{_there(child, pods)}; the API server refuses the others: {refused.removesuffix('.')}; {remedy}"
+
+
+def _all_run(child: ChildRecord, pods: Sequence[PodState]) -> str:
+    """That all pods run; where one pod is pinned to a node, status.placement says which."""
+    if child.pods > 1:
+        return f"all {child.pods} pods run"
+    where = next(pod.node for pod in pods if pod.running)
+    return "the pod runs" if where in child.nodes else f"the pod runs on node {where}"
 
 
 def _all_started(child: ChildRecord, pods: Sequence[PodState]) -> str:
