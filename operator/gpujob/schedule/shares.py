@@ -35,6 +35,12 @@ class Shares:
         self._spent.clear()
         self._waited.intersection_update(queue)
 
+    def forget(self) -> None:
+        """No job waits."""
+        self._spent.clear()
+        self._waited.clear()
+        self._had_turn, self._leaving_since = {}, None
+
     def end(self, left: int) -> None:
         """A cycle ends that left so many jobs."""
         if not left:

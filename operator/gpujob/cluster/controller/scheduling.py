@@ -140,6 +140,7 @@ class SchedulingRound:
         self._prepared.forget_gone()
         self._explanations.begin((), ())
         self._refusals.forget()
+        self._shares.forget()
         self._decided_with, self._left = (), 0
 
     def _stale(self) -> bool:
