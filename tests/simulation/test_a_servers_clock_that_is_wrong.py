@@ -13,7 +13,7 @@ import pytest
 
 from tests.simulation.api_server import Program
 from tests.simulation.virtual_time import run
-from tests.simulation.world import Story, World
+from tests.simulation.world import Deed, Story, World
 
 Offset = Callable[[float], float]
 OFFSETS: Final[dict[str, Offset]] = {
@@ -23,6 +23,8 @@ OFFSETS: Final[dict[str, Offset]] = {
     "ten minutes ahead at every other answer": lambda second: 600.0 if int(second) % 2 else 0.0,
     "an hour ahead from now on": lambda second: 3600.0 if second >= 30 else 0.0,
     "an hour ahead at first": lambda second: 3600.0 if second < 10 else 0.0,
+    "an hour behind at first": lambda second: -3600.0 if second < 45 else 0.0,
+    "an hour behind at every other answer": lambda second: -3600.0 if int(second) % 2 else 0.0,
 }
 STORIES: Final[dict[str, tuple[dict[str, Any], Program, float]]] = {
     "a deadline that it keeps": ({"activeDeadlineSeconds": 1800}, Program(runs_for=600.0), 1500.0),
@@ -37,10 +39,17 @@ STORIES: Final[dict[str, tuple[dict[str, Any], Program, float]]] = {
 }
 
 
-async def play(name: str, offset: Offset) -> World:
+def restart(world: World) -> None:
+    world.processes[-1].kill()
+    world.start()
+
+
+async def play(name: str, offset: Offset, restarted: float | None = None) -> World:
     spec, program, until = STORIES[name]
-    deeds = ((1.0, lambda world: world.submit("j", gpusPerNode=8, **spec)),)
-    world = World(Story(name, deeds, program, until=until))
+    deeds: list[tuple[float, Deed]] = [(1.0, lambda world: world.submit("j", gpusPerNode=8, **spec))]
+    if restarted is not None:
+        deeds.append((restarted, restart))
+    world = World(Story(name, tuple(deeds), program, until=until))
     server = world.server
     wrong = lambda: server.time() + timedelta(seconds=offset(server.loop.time()))  # noqa: E731
     server.date = lambda: format_datetime(wrong(), usegmt=True)  # type: ignore[method-assign]
@@ -66,6 +75,16 @@ def test_every_job_ends_as_with_a_right_clock_at_the_same_cost(name: str, offset
     assert world.left() == wanted.left()
     # The pause before another attempt may be shorter; a minute of 8 GPUs costs 53 cents.
     assert dollars(world) <= dollars(wanted) + 0.53
+
+
+@pytest.mark.parametrize("offset", [name for name in OFFSETS if "behind" in name and "for" not in name])
+@pytest.mark.parametrize("name", ["a deadline that it keeps", "a budget"])
+def test_a_start_is_never_before_its_child_so_that_the_next_leader_ends_nothing(name: str, offset: str) -> None:
+    wanted, world = undisturbed(name), run(play(name, OFFSETS[offset], restarted=50.0))
+    assert world.left() == wanted.left()
+    assert dollars(world) <= dollars(wanted) + 0.53
+    (job,), (child,) = world.server.objects["gpujobs"].values(), world.server.objects["jobs"].values()
+    assert job["status"]["startTime"] >= child["metadata"]["creationTimestamp"]
 
 
 async def play_set_back(spec: dict[str, Any], program: Program, second: float) -> World:

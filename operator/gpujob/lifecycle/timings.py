@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpujob.status.attempts.probe_runs import ProbeLimits
@@ -113,6 +114,12 @@ class Timings:
     """Reconciles and a scheduling cycle run this long before they yield to watches, writes and the Lease. With the longest single
     piece, a full explanation of 30 ms, no gap between two turns is longer than 50 ms.
     """
+
+    @property
+    def exclusions(self) -> Mapping[str, float]:
+        """How long an entry of each of these members of a status counts at most."""
+        pool = max(self.provision, self.rest_factor * self.unbound)
+        return {"excludedPools": pool, "excludedNodes": self.node_excluded}
 
     # The loop
 

@@ -13,11 +13,13 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Time:
-    """A monotonic clock, and a machine whose wall clock is wrong by so many seconds."""
+    """A monotonic clock, and a machine whose wall clock is wrong by so many seconds; one that `goes` is noon at second 100."""
 
-    def __init__(self, skew: float = 0.0) -> None:
+    def __init__(self, skew: float = 0.0, *, goes: bool = False) -> None:
         self.seconds = 100.0
-        self.clock = ServerClock(lambda: self.seconds, lambda: NOON + timedelta(seconds=skew))
+        self.clock = ServerClock(
+            lambda: self.seconds, lambda: NOON + timedelta(seconds=skew + (self.seconds - 100.0 if goes else 0.0))
+        )
 
     def answer(self, at: datetime) -> None:
         self.clock.note(format_datetime(at, usegmt=True))
@@ -69,6 +71,25 @@ def test_one_of_several_servers_whose_clock_is_wrong_changes_nothing() -> None:
         wrong = 3600 if second % 3 else 0
         time.answer(NOON + timedelta(seconds=100 + second + wrong))
         assert time.clock.now() == NOON + timedelta(seconds=100 + second)
+
+
+@pytest.mark.parametrize("wrong", [-3600, -180, 180, 3600])
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_servers_the_one_counts_that_the_clock_of_the_machine_supports(wrong: int, first: int) -> None:
+    time = Time(2.0, goes=True)
+    for second in range(600):
+        time.seconds = 100.0 + second
+        time.answer(NOON + timedelta(seconds=second + (wrong if second % 2 == first else 0)))
+        if second > 20:
+            assert time.clock.now() == NOON + timedelta(seconds=second)
+
+
+def test_a_machine_whose_clock_is_wrong_supports_no_server() -> None:
+    time = Time(-7200.0, goes=True)
+    for second in range(600):
+        time.seconds = 100.0 + second
+        time.answer(NOON + timedelta(seconds=second + (3600 if second % 2 else 0)))
+        assert time.clock.now() == NOON + timedelta(seconds=second)
 
 
 def test_of_the_first_ten_seconds_the_earliest_answer_counts() -> None:

@@ -149,6 +149,12 @@ def test_a_start_lies_between_the_child_s_creation_and_now_whatever_the_node_s_c
     assert within(told, "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z") == taken
 
 
+def test_where_now_is_before_the_child_s_creation_a_start_is_not() -> None:
+    """One of several API servers is an hour behind, and its answers say what time it is."""
+    for told in ("2026-01-01T12:00:02Z", "2026-01-01T11:00:02Z", "2026-01-01T13:00:00Z", "yesterday"):
+        assert within(told, "2026-01-01T12:00:00Z", "2026-01-01T11:00:05Z") == "2026-01-01T12:00:00Z"
+
+
 def test_without_two_clocks_to_hold_it_against_a_time_is_taken_as_far_as_it_goes() -> None:
     assert within("2025-01-01T00:00:00Z", "", "2026-01-01T00:00:00Z") == "2025-01-01T00:00:00Z"
     assert within("2025-01-01T00:00:00Z", "", "") == "2025-01-01T00:00:00Z"

@@ -22,9 +22,14 @@ CONFIRMED: Final = 10.0
 """Seconds from the first to the last of them: one may have waited in a queue for long, and one of several API servers may be wrong."""
 
 
+WITNESS: Final = 30.0
+"""Seconds by which the clock of the operator's machine may differ from a time that it supports."""
+
+
 class ServerClock:
     """The earliest time that responses of the first seconds say, until others agree on another time for a while: one of several API
-    servers whose clock is wrong changes nothing, and a clock that is set is followed."""
+    servers whose clock is wrong changes nothing, and a clock that is set is followed. Of two times that responses say in turn, the one
+    counts that the clock of the operator's machine supports."""
 
     def __init__(
         self, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -47,11 +52,18 @@ class ServerClock:
         if self._ahead is None:
             self._ahead, self._first = ahead, now
         elif abs(ahead - self._ahead) < SLACK:
-            self._ahead, self._count = max(ahead, self._ahead), 0
-        elif ahead < self._ahead and now - self._first < CONFIRMED:
+            self._ahead = max(ahead, self._ahead)
+            if not self._is_doubted(self._ahead, self._other, now):
+                self._count = 0
+        elif ahead < self._ahead and now - self._first < CONFIRMED and not self._is_doubted(ahead, self._ahead, now):
             self._ahead, self._count = ahead, 0
         else:
             self._note_other(ahead, now)
+
+    def _is_doubted(self, ahead: float, other: float, now: float) -> bool:
+        """Whether the clock of the operator's machine supports another time than one."""
+        here = self._wall().timestamp() - now
+        return abs(ahead - here) >= WITNESS > abs(other - here)
 
     def _note_other(self, ahead: float, now: float) -> None:
         """Notes a response of another time than the clock's."""

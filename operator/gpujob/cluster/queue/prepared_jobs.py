@@ -17,6 +17,7 @@ from gpujob.placement.request.demand import Demand
 from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 from gpujob.status.attempts.cost import seconds_to_run
+from gpujob.status.attempts.exclusions import by_own_clock
 from gpujob.status.records.objects import JobRecord
 
 SPARE = 1000
@@ -83,11 +84,13 @@ class PreparedJobs:
         work, now = self._work, self._work.wall()
         # Its reservation has a limit, because the pods on those devices may never end.
         left = waits.hold_left(job.created, job.status, now, work.timings.hold)
-        changes = waits.next_change(demand, job.created, job.status, now)
-        seconds = min(math.inf if changes is None else changes, left or math.inf)
+        memory, lasts = work.remember(job.uid), work.timings.exclusions
+        status, memory.excluded, over = by_own_clock(job.status, memory.excluded, work.clock(), lasts)
+        changes = waits.next_change(demand, job.created, status, now)
+        seconds = min(math.inf if changes is None else changes, left or math.inf, over)
         if seconds < math.inf:
             work.requeue_after(job.uid, seconds)
-        demand = self._informed(job, waits.timely(demand, job.created, job.status, now))
+        demand = self._informed(job, waits.timely(demand, job.created, status, now))
         demand = self._equal.setdefault(demand, demand)
         is_plan = job.spec.get("suspend") is True
         until = now + timedelta(seconds=left)

@@ -36,6 +36,8 @@ from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import Made, Moment
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.from_manifest import demand_of
+from gpujob.status.attempts.exclusions import NOTHING as NOTHING_EXCLUDED
+from gpujob.status.attempts.exclusions import Seen
 from gpujob.status.job.telemetry import Telemetry
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.errors import BadInput
@@ -104,6 +106,8 @@ class JobState:
     """The child created last, until the status names it."""
     refused: tuple[str, str] = ("", "")
     """The uid of a child, and what the API server said of pods of it that it refused."""
+    excluded: Seen = field(default_factory=lambda: NOTHING_EXCLUDED)
+    """Since when the pools and nodes of its status are left out, while it waits."""
     impossible_since: float | None = None
     explained_at: float = -math.inf
     """The time of its last explanation."""

@@ -267,15 +267,17 @@ def read_time(text: Any) -> datetime | None:
 
 
 def within(time: str, after: str, before: str) -> str:
-    """A time of another clock, clamped between two of the operator's; empty if there is none yet.
+    """A time of another clock, clamped between two others; empty if there is none yet. Where these contradict each other, the first
+    counts: the API server wrote it, and `before` is this process's idea of now.
 
     The kubelet records the start of a container by its node's clock, and costs are counted from there.
     """
     stated, first, last = map(read_time, (time, after, before))
     if not time or last is None:
         return time
+    last = max(last, first) if first else last
     stated = min(stated or last, last)
-    return write_time(max(stated, min(first, last)) if first else stated)
+    return write_time(max(stated, first) if first else stated)
 
 
 def write_time(time: datetime) -> str:
