@@ -152,6 +152,30 @@ def test_before_a_status_names_it_it_is_ended_too(name: str, second: float, podl
     assert set(live) <= {"gpujobs-1"} or status(world)["display"]["reason"] == "NameConflict"
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_one_that_is_deleted_without_its_pods_is_lost_and_the_status_says_what_ends_them(nodes: int) -> None:
+    def orphan(world: World) -> None:
+        for key in list(world.server.objects["pods"]):
+            world.server.change("pods", key, lambda pod: pod["metadata"].update(ownerReferences=[]))
+        (key,) = world.server.objects["jobs"]
+        world.server.drop("jobs", key)
+
+    async def main() -> World:
+        deeds = ((1.0, lambda world: world.submit("j", nodes=nodes, gpusPerNode=8)), (20.0, orphan))
+        world = World(Story("orphaned pods", deeds, Program(runs_for=0.0), until=100.0))
+        await world.run()
+        return world
+
+    world = run(main())
+    (failed,) = (each for each in status(world)["conditions"] if each["type"] == "Failed")
+    first = min(name for _, name in world.server.objects["pods"])
+    pods = f"its pod {first} runs" if nodes == 1 else f"2 pods of it, {first} among them, run"
+    assert failed["message"].endswith(
+        f"was deleted by someone else and {pods} on without it: `kubectl delete pods -n team -l gpujob.dev/job-uid=gpujobs-1` "
+        "ends that; create a new GPUJob to run it again"
+    )
+
+
 def test_a_service_that_no_watch_shows_is_made_again_once() -> None:
     def deed(world: World) -> None:
         (key,) = world.server.objects["services"]

@@ -225,12 +225,12 @@ def ended_at(child: ChildRecord, now: str) -> str:
     return within(child.ended_at, child.created, now) or now
 
 
-def gone(job: JobRecord, now: str, started: str = "") -> dict[str, Any]:
+def gone(job: JobRecord, now: str, started: str = "", left: Sequence[str] = ()) -> dict[str, Any]:
     """The last status of a job whose child Job is gone: a user deleted it, or the job itself is being deleted. `started`: when its
-    pods began to run, where no status says it."""
+    pods began to run, where no status says it; `left`: those that run on without it."""
     if started and not job.status.get("startTime"):
         job = replace(job, status={**job.status, "startTime": within(started, job.created, now)})
-    status = job_status.deleted(job, now) if job.leaving else job_status.lost(job, now)
+    status = job_status.deleted(job, now) if job.leaving else job_status.lost(job, now, left)
     if not (name := job.status.get("jobName")):
         return status
     attempt = attempt_in(str(name)) or last_attempt(job)

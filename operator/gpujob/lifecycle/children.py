@@ -58,6 +58,11 @@ def live_pods(job: JobRecord, pods: Iterable[PodState]) -> list[PodState]:
     return [pod for pod in mine if pod.node or not pod.leaving]
 
 
+def without_owner(pods: Iterable[PodState]) -> list[str]:
+    """The names of pods that run on although their Job was deleted, because that was done with `--cascade=orphan`."""
+    return [pod.name for pod in pods if not pod.child_uid and not pod.leaving and pod.phase not in TERMINAL]
+
+
 def said_of(
     pods: Sequence[PodState],
     following: int,

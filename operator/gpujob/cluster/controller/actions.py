@@ -27,7 +27,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.actions import Action, EndProbe, Finish, GiveBack, WriteStatus
 from gpujob.lifecycle.attempts import end_attempt, gone, newly_failed, next_attempt
-from gpujob.lifecycle.children import live_pods, said_of
+from gpujob.lifecycle.children import live_pods, said_of, without_owner
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.view import JobView, Made
@@ -227,7 +227,10 @@ class JobActions:
         over once nothing of it can be made any more."""
         held = await self._writer.find_child(job, str(job.status["jobName"]))
         if held is None:
-            await self.write(job, gone(job, self._work.now(), await self._began(job)))
+            pods = await self._writer.find_pods(job)
+            mine = [pod for pod in pods if pod.child_name == job.status.get("jobName")]
+            began = max((pod.started for pod in mine), default="") if all(pod.started for pod in mine) else ""
+            await self.write(job, gone(job, self._work.now(), began, without_owner(pods)))
             return
         child = read_child(held)
         if child.ended:
@@ -242,13 +245,6 @@ class JobActions:
             return
         # It exists and the watch does not show it yet: repeated with backoff.
         self._work.requeue_with_backoff(job, "the watch does not show its child Job", job.version)
-
-    async def _began(self, job: JobRecord) -> str:
-        """When the recorded child began to run, by the pods that the API server still has where the status does not say it."""
-        if job.status.get("startTime"):
-            return ""
-        mine = [pod for pod in await self._writer.find_pods(job) if pod.child_name == job.status.get("jobName")]
-        return max((pod.started for pod in mine), default="") if all(pod.started for pod in mine) else ""
 
     async def _end_by(self, job: JobRecord, child: ChildRecord, action: Action) -> None:
         """Performs the end of an attempt whose child no watch shows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpujob.placement.report import decision_json, summary
@@ -17,7 +17,7 @@ from gpujob.status.observe.child import Observation, with_other_price
 from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.quantity import format_dollars
 from gpujob.values.untrusted import condition, table, tables, whole_number
-from gpujob.values.vocabulary import CapacityType, ConditionType, PreflightMode, Reason, State, Verdict
+from gpujob.values.vocabulary import CapacityType, ConditionType, Label, PreflightMode, Reason, State, Verdict
 
 CANDIDATES: Final = 5
 """The number of nearest candidates in the status of a job without a child; `kubectl gpujob plan` shows all."""
@@ -158,9 +158,14 @@ def queued(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, 
     return _after_attempt(job, State.QUEUED, conditions.of_refusal(reason, message), reason, now)
 
 
-def lost(job: JobRecord, now: str) -> dict[str, Any]:
-    """The status of a job whose child Job a user deleted: final, because its pods are deleted with it."""
-    message = f"child Job {job.status.get('jobName')} was deleted by someone else; create a new GPUJob to run it again"
+def lost(job: JobRecord, now: str, left: Sequence[str] = ()) -> dict[str, Any]:
+    """The status of a job whose child Job a user deleted: final, because its pods are deleted with it, but for those that are `left`:
+    nothing ends them, and they hold their GPUs."""
+    pods = f"its pod {left[0]}" if len(left) == 1 else f"{len(left)} pods of it, {left[0]} among them," if left else ""
+    by_label = f"kubectl delete pods -n {job.namespace} -l {Label.JOB_UID}={job.uid}"
+    run_on = f" and {pods} run{'s' * (len(left) == 1)} on without it: `{by_label}` ends that" if left else ""
+    what = f"child Job {job.status.get('jobName')} was deleted by someone else{run_on}"
+    message = f"{what}; create a new GPUJob to run it again"
     return _gone(job, Reason.CHILD_LOST, message, now)
 
 
