@@ -91,8 +91,14 @@ class JobActions:
 
     async def place(self, job: JobRecord, decision: Decision, fleet: Fleet) -> None:
         """Creates the children of a placed job: the objects that its pods need first, then the Job. Later rounds write its status."""
-        manifest, choice = self._work.manifest(job), decision.choice
-        if manifest is None or choice is None:
+        manifest, choice, newest = self._work.manifest(job), decision.choice, self._work.index.jobs.get(job.uid)
+        if (
+            manifest is None
+            or choice is None
+            or newest is None
+            or newest.leaving
+            or newest.generation != job.generation
+        ):
             return
         began, attempt = self._work.clock(), next_attempt(job)
         if attempt > 1 and (left := await self._earlier_pods(job)):
@@ -104,7 +110,7 @@ class JobActions:
         children = render(
             manifest, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner, saves, mirrors
         )
-        with self._creations.one(job.namespace):
+        with self._creations.one(job.namespace), self._work.creating.one(job, attempt, decision, fleet):
             if children.runner:
                 await self._delivery.ensure(job.namespace)
             if children.service is not None:
@@ -306,7 +312,8 @@ class JobActions:
             log.exception("step failed", job=f"{job.namespace}/{job.name}")
         finally:
             self._work.tasks.pop(job.uid, None)
-            self._work.reserved.pop(job.uid, None)
+            if self._work.creating.of(job.uid) is None:
+                self._work.reserved.pop(job.uid, None)
             self._learning.step_ended(job.uid)
             self._work.dirty.add(job.uid)
             self._work.index.cache.changed.set()

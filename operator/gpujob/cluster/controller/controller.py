@@ -86,8 +86,10 @@ class Reconciler:
             job = self.work.index.jobs.get(uid)
             if job is None:
                 self.work.forget(uid)
+            elif uid in self.work.tasks:
+                self._looking.interrupt(job)
             # A step that ended since then has changed its job's state: the next round handles that.
-            elif uid not in self.work.tasks and uid not in self.work.dirty:
+            elif uid not in self.work.dirty:
                 # 2. Observe and report those with a child, queue those without.
                 with self.work.alone(job):
                     self._looking.look(job)

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Collection, Iterable
 
 from gpujob.cluster.controller.actions import JobActions
+from gpujob.cluster.queue.open_creations import OpenCreation
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.gpupools.selection import selects
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.fleet.pools.pool import Pool
 from gpujob.lifecycle import actions
 from gpujob.lifecycle.actions import Action, Numbers
-from gpujob.lifecycle.attempts import is_final
+from gpujob.lifecycle.attempts import is_final, next_attempt
 from gpujob.lifecycle.children import current_child
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.view import JobView, Made
@@ -52,6 +53,18 @@ class JobReconciler:
                 work.queue.discard(job.uid)
         self._perform(job, action)
 
+    def interrupt(self, job: JobRecord) -> None:
+        """Ends the wait for the answer to a creation that the job needs no more, or while a Job of it is shown: the job goes on."""
+        work, creation = self._work, self._work.creating.of(job.uid)
+        if creation is None:
+            return
+        shown = any(not (child.ended or child.leaving) for child in work.index.children_of(job.uid))
+        if job.leaving or job.generation != creation.generation or shown:
+            if (wait := work.creating.seconds_to_answer(job.uid)) > 0:
+                work.requeue_after(job.uid, wait)
+            else:
+                work.tasks[job.uid].cancel()
+
     def _next_action(self, job: JobRecord) -> Action:
         """The next action of a job; none while a failed step waits for its repetition."""
         work = self._work
@@ -70,6 +83,8 @@ class JobReconciler:
         view = self._view(job)
         found = next_action(view, memory.sightings, work.moment(), work.timings)
         memory.sightings = found.sightings
+        if not isinstance(found.action, actions.Schedule):
+            work.settle(job.uid)
         if found.watches_nodes:
             work.awaiting.add(job.uid)
         else:
@@ -180,7 +195,11 @@ class JobReconciler:
         steps = self._steps
         match action:
             case actions.Schedule():
-                self._work.queue.put(job.uid, job.generation)
+                if (open_creation := self._to_repeat(job)) is not None:
+                    steps.start(job, steps.place(job, open_creation.decision, open_creation.fleet), urgent=True)
+                else:
+                    self._work.settle(job.uid)
+                    self._work.queue.put(job.uid, job.generation)
             case actions.WriteStatus(status, numbers):
                 steps.report(job, status, moved=numbers is not Numbers.SAME and self._has_turn(job, numbers))
             case actions.Finish(child, status):
@@ -203,6 +222,11 @@ class JobReconciler:
                 steps.start(job, steps.confirm_loss(job))
             case actions.Nothing():
                 pass
+
+    def _to_repeat(self, job: JobRecord) -> OpenCreation | None:
+        """The creation without an answer that is repeated, while its nodes are ready."""
+        found = self._work.creating.to_repeat(job, next_attempt(job))
+        return found if found is not None and self._work.index.are_ready(filter(None, found.nodes)) else None
 
     def _has_turn(self, job: JobRecord, numbers: Numbers) -> bool:
         """Whether progress, throughput and cost are due for a write now; otherwise the job is requeued for that time."""

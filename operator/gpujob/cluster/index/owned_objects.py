@@ -221,6 +221,11 @@ class OwnedObjects:
         found = ((pod.node, nodes.get(("", pod.node))) for pod in pods if pod.node)
         return {name: node.ready for name, node in found if node is not None}
 
+    def are_ready(self, names: Iterable[str]) -> bool:
+        """Whether all nodes of these names exist and are ready."""
+        nodes = cast("Mapping[Key, Node]", self.cache.objects("nodes"))
+        return all((node := nodes.get(("", name))) is not None and node.ready for name in names)
+
     def node_faults(self, pods: Iterable[PodState]) -> dict[str, tuple[Fault, ...]]:
         """The device faults that the nodes of pods report, by name; nodes without any are left out."""
         nodes = cast("Mapping[Key, Node]", self.cache.objects("nodes"))

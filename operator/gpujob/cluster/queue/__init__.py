@@ -2,5 +2,5 @@
 
 Reading order: `work_queue` (what is due, backoff, state of each job) with `due_times`;
 `prepared_jobs` (what a decision reads), `step_slots` (which steps write), `creations` (of children, where they hang),
-`turns` (of the loop, of progress writes).
+`open_creations` (whose outcome is not known yet), `turns` (of the loop, of progress writes).
 """

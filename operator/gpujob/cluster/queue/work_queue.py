@@ -29,6 +29,7 @@ from gpujob.cluster.client.rate_limit import asked_wait
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.durations import Durations
 from gpujob.cluster.queue.due_times import DueTimes
+from gpujob.cluster.queue.open_creations import OpenCreations
 from gpujob.cluster.queue.turns import ProgressPace
 from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.lifecycle.sightings import Sightings
@@ -170,7 +171,8 @@ class ControllerState:
         self.memory: dict[str, JobState] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.reserved: dict[str, tuple[PodReservation, ...]] = {}
-        """Reservations of placements in flight, by job."""
+        """Reservations of placements in flight or without an answer, by job."""
+        self.creating = OpenCreations(clock)
         index.under_way = lambda: [
             reservation for reservations in self.reserved.values() for reservation in reservations
         ]
@@ -225,6 +227,15 @@ class ControllerState:
         self.held.discard(uid)
         self.awaiting.discard(uid)
         self.passed_over.discard(uid)
+        if self.creating.of(uid) is not None and (task := self.tasks.get(uid)) is not None:
+            task.cancel()
+        self.settle(uid)
+
+    def settle(self, uid: str) -> None:
+        """Drops the open creation of a job with its reservation; a step under way keeps its own."""
+        self.creating.settle(uid)
+        if uid not in self.tasks:
+            self.reserved.pop(uid, None)
 
     def put_aside(self, uid: str) -> None:
         """Drops what is remembered of a job that has ended and needs nothing more; if it does, it is read again."""

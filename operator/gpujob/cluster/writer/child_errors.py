@@ -37,11 +37,14 @@ class ChildRefused(Exception):
 
 
 class ChildNotCreated(Exception):
-    """The API server did not create a child now and may later; the message is the API server's, and so is the least wait in seconds."""
+    """The API server did not create a child now and may later; the message is the API server's, and so is the least wait in seconds.
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    `unanswered`: it gave no answer, so that it may still create the child.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None, *, unanswered: bool = False) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
+        self.retry_after, self.unanswered = retry_after, unanswered
 
 
 def refusal(error: ApiError, *, alone: bool = False) -> ChildRefused | ChildNotCreated | None:
@@ -55,7 +58,7 @@ def refusal(error: ApiError, *, alone: bool = False) -> ChildRefused | ChildNotC
     if error.status == 0 and "Timeout" in error.reason:
         words = f"no answer within {CREATION.timeout:g} s"
     if is_outage(error.status) or error.status in _OF_A_MOMENT or _passes(error):
-        return ChildNotCreated(words, error.retry_after)
+        return ChildNotCreated(words, error.retry_after, unanswered=error.status == 0)
     return ChildRefused(words)
 
 

@@ -1,0 +1,98 @@
+"""Creations of children whose outcome is open: the request is under way, or it got no answer and may still be performed.
+
+Until the outcome is known the devices stay reserved, and the next try repeats the same request: the name of a child is that of
+its attempt, so that the API server keeps one of the two, and both are on the same nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from gpujob.cluster.client.api_errors import ApiError
+from gpujob.cluster.client.rate_limit import Clock
+from gpujob.cluster.writer.child_errors import ChildNotCreated
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.placement.scoring.candidate import Decision
+from gpujob.status.records.objects import JobRecord
+
+REPEATED: Final = 60.0
+"""Seconds for which one decision is repeated; a later try is decided again, because the fleet has changed."""
+
+ANSWERED: Final = 2.0
+"""Seconds in which the answer comes, although the watch shows the child before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCreation:
+    """One creation of the children of an attempt."""
+
+    generation: int
+    attempt: int
+    decision: Decision
+    fleet: Fleet
+    first: float
+    """When the first request of this decision was sent (monotonic seconds)."""
+    asked: float
+    """When the last one was sent."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes of its pods."""
+        choice = self.decision.choice
+        return choice.nodes if choice is not None else ()
+
+
+class OpenCreations:
+    """The open creation of each job, by uid."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._by_job: dict[str, OpenCreation] = {}
+
+    @contextmanager
+    def one(self, job: JobRecord, attempt: int, decision: Decision, fleet: Fleet) -> Iterator[None]:
+        """The requests of one creation, which stays open if they got no answer."""
+        now, held = self._clock(), self._by_job.get(job.uid)
+        first = held.first if held is not None and held.decision is decision else now
+        self._by_job[job.uid] = OpenCreation(job.generation, attempt, decision, fleet, first, now)
+        try:
+            yield
+        except BaseException as error:
+            if not _is_open(error):
+                self.settle(job.uid)
+            raise
+        self.settle(job.uid)
+
+    def of(self, uid: str) -> OpenCreation | None:
+        """The open creation of a job."""
+        return self._by_job.get(uid)
+
+    def settle(self, uid: str) -> None:
+        """Its outcome is known, or counts no more."""
+        self._by_job.pop(uid, None)
+
+    def to_repeat(self, job: JobRecord, attempt: int) -> OpenCreation | None:
+        """The creation that a job needs now again as it was."""
+        held = self._by_job.get(job.uid)
+        if held is None or (held.generation, held.attempt) != (job.generation, attempt):
+            return None
+        return held if self._clock() - held.first < REPEATED else None
+
+    def seconds_to_answer(self, uid: str) -> float:
+        """Seconds in which the answer to the last request is still expected; 0 or less after them."""
+        held = self._by_job.get(uid)
+        return held.asked + ANSWERED - self._clock() if held is not None else 0.0
+
+
+def _is_open(error: BaseException) -> bool:
+    match error:
+        case ChildNotCreated():
+            return error.unanswered
+        case ApiError():
+            return error.status == 0
+        case _:
+            return isinstance(error, asyncio.CancelledError)
