@@ -187,8 +187,8 @@ def test_a_runtime_that_is_added_replaces_the_one_of_its_name_alone() -> None:
         (8_000_000, False, 8, 1, 8_000_000),
         (8_000_000, True, 8, 1, 1_000_000),
         (8_000_001, True, 8, 1, 1_000_000),
-        (8_000_004, True, 8, 1, 1_000_001),
-        (8_000_003, True, 8, 1, 1_000_000),
+        (8_000_008, True, 8, 1, 1_000_001),
+        (8_000_007, True, 8, 1, 1_000_000),
         # A node with a sixth of a card costs 500,000: six of them make a card.
         (500_000, True, 1, 6, 3_000_000),
         (500_000, True, 2, 6, 1_500_000),

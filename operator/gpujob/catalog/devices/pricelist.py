@@ -19,14 +19,15 @@ class OwnPrice:
     of_node: bool = False
 
     def per_gpu_hour(self, capacity: CapacityType, devices: int, parts: int = 1) -> int | None:
-        """Micro-dollars for a whole one of a node's `devices`, halves rounded up; None where this way of paying has no price.
+        """Micro-dollars for a whole one of a node's `devices`, rounded down so that together they never cost more than the node; None
+        where this way of paying has no price.
 
         Of a node that has one of `parts` of a device, a whole device is what so many nodes cost.
         """
         amount = self.amounts.get(capacity)
         if amount is None or not self.of_node:
             return amount
-        return (2 * amount * parts + devices) // (2 * devices)
+        return amount * parts // devices
 
 
 ANYWHERE: Final = "any"

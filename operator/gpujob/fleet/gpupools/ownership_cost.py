@@ -34,7 +34,7 @@ class Ownership:
     yearly_operations: Fraction = _NONE
 
     def per_gpu_hour(self, gpus: int, devices: int | None = None) -> int:
-        """Micro-dollars an hour for each of a node's GPUs, or of the `devices` into which they are divided, halves rounded up.
+        """Micro-dollars an hour for each of a node's GPUs, or of the `devices` into which they are divided, rounded down.
 
         ((gpuPurchase × g + hostPurchase) / (years × 8760) + watts / 1000 × pue × pricePerKWh + yearlyOperations / 8760) / g /
         utilization, with g GPUs in a node.
@@ -43,7 +43,7 @@ class Ownership:
         power = self.watts / 1000 * self.pue * self.price_per_kwh
         operations = self.yearly_operations / HOURS_A_YEAR
         exact = (purchase + power + operations) / (devices or gpus) / self.utilization * MICRO
-        return (2 * exact.numerator + exact.denominator) // (2 * exact.denominator)
+        return exact.numerator // exact.denominator
 
 
 def ownership_of(owned: gpupool.Ownership) -> Ownership:

@@ -97,7 +97,7 @@ def _part(price: PoolPrice, share: Share) -> PoolPrice:
     if share == (1, 1):
         return price
     numerator, denominator = share
-    per_gpu = (2 * price.per_gpu_hour * numerator + denominator) // (2 * denominator)
+    per_gpu = price.per_gpu_hour * numerator // denominator
     return PoolPrice(per_gpu, f"{price.source}, {numerator}/{denominator} of a device")
 
 
@@ -114,7 +114,7 @@ def _admin_price(
         return _owned(admin.owned, devices, share)
     if admin.per_node_hour is None:
         return None, ()
-    per_gpu = (2 * admin.per_node_hour + devices) // (2 * devices)
+    per_gpu = admin.per_node_hour // devices
     return PoolPrice(per_gpu, f"GPUPool spec.price.perNodeHour / {devices} GPUs"), ()
 
 
