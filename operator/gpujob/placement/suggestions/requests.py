@@ -36,7 +36,9 @@ def less_memory(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
 
 
 def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """As many nodes as have all that a pod needs, and as many GPUs as each of that many nodes has."""
+    """As many nodes as have all that a pod needs, and as many GPUs as each of that many nodes has: of all nodes, of those with all else
+    that a pod needs, and of these within the job's price limit.
+    """
     pool, gang = candidate.pool, candidate.gang
     if demand.sized_by_model and not demand.nodes_said:
         return  # The job names no number, so only a smaller model helps.
@@ -47,10 +49,25 @@ def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
         yield fewer_nodes(demand, candidate, enough)
     if demand.sized_by_model:
         return
-    counts = sorted((node.total or 0 for node in with_coming(demand.only(gang), pool)), reverse=True)
-    most = counts[min(gang.nodes, len(counts)) - 1] if counts else 0
-    if 0 < most < gang.gpus_per_node:
-        yield fewer_gpus(demand, candidate, most)
+    each = [_gpus_on_each(with_coming(asked, pool), gang), _gpus_on_each(_able_with_fewer(demand, candidate), gang)]
+    if demand.max_price is not None and pool.price and pool.price.per_gpu_hour:
+        each.append(min(each[1], demand.max_price // (pool.price.per_gpu_hour * gang.nodes)))
+    for most in dict.fromkeys(each):
+        if 0 < most < gang.gpus_per_node:
+            yield fewer_gpus(demand, candidate, most)
+
+
+def _able_with_fewer(demand: Demand, candidate: Candidate) -> Sequence[PoolNode]:
+    """The nodes that can run a pod with fewer GPUs when they are empty."""
+    asked = demand.only(replace(candidate.gang, gpus_per_node=1))
+    able = able_nodes(asked, candidate.pool)
+    return largest_place(asked, candidate.pool, able) if in_one_place(asked, candidate.pool) else able
+
+
+def _gpus_on_each(nodes: Iterable[PoolNode], gang: Gang) -> int:
+    """The GPUs that each of as many nodes as the gang has offers, of fewer nodes each of them."""
+    counts = sorted((node.total or 0 for node in nodes), reverse=True)
+    return counts[min(gang.nodes, len(counts)) - 1] if counts else 0
 
 
 def one_node(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
