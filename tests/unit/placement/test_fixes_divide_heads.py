@@ -78,3 +78,15 @@ def test_more_gpus_for_a_model_divide_its_heads() -> None:
     count, warnings = gpus(node("l", L4, 8, price="2"), gpusPerNode=3, model=LLAMA | {"sharding": "TensorParallel"})
     assert count == 8
     assert Reason.HEADS_NOT_DIVIDED not in warnings
+
+
+def test_a_narrower_format_goes_before_a_number_of_gpus_that_engines_reject() -> None:
+    """A shorter sequence alone fits on six GPUs, which do not divide 64 heads; with FP8 four hold the model."""
+    known = fleet(node("l", L4, 6, price="1"))
+    (placing,) = place_all([Waiting("", "", demand(model=LLAMA), namespace="default")], known, ANY_IMAGES)
+    assert placing.decision.fix is not None
+    (change,) = placing.decision.fix.changes
+    assert (change.field, change.after) == ("spec.model.precision", "FP8")
+    after = choose(placing.decision.fix.demand, known, ANY_IMAGES).choice
+    assert after is not None
+    assert not after.candidate.risk

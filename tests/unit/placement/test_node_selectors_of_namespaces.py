@@ -154,3 +154,30 @@ def test_no_new_node_has_the_name_that_a_namespace_selects() -> None:
     assert placed(pool, space("kubernetes.io/hostname=n1")).verdict is Verdict.IMPOSSIBLE
     there = machine("n1", labels={"rack": "r"})
     assert placed(pool, there, space("kubernetes.io/hostname=n1")).verdict is Verdict.PLACED
+
+
+@pytest.mark.parametrize("asked", [7, 8])
+@pytest.mark.parametrize(("nodes", "spec"), [
+    ([machine("a", "y", gpu=L4, count=5), machine("b", "x", gpu=L4, count=6), Y], {}),
+    ([machine("a", gpu=L4, count=5), machine("b", gpu=L4, count=6, taints=["t=x:NoSchedule"]),
+      gpupool("p", {"kubernetes.io/arch": "amd64"})], {}),
+    ([machine("a", gpu=L4, count=5), machine("b", gpu=L4, count=6, allocatable={"cpu": "32"})], {"resources": {"cpu": "64"}}),
+])  # fmt: skip
+@pytest.mark.parametrize("shape", [False, True])
+def test_a_fix_takes_as_many_gpus_as_a_node_has_that_the_job_can_use(
+    nodes: list[Object], spec: dict[str, Any], asked: int, shape: bool
+) -> None:
+    gang: dict[str, Any] = {"shapes": [{"gpusPerNode": asked}]} if shape else {"gpusPerNode": asked}
+    fix = with_fix(placed(*nodes, **gang, **spec), fleet(*nodes, catalog=ANY_IMAGES), ANY_IMAGES).fix
+    assert fix is not None
+    field = "spec.shapes[0].gpusPerNode" if shape else "spec.gpusPerNode"
+    assert [(change.field, change.after) for change in fix.changes] == [(field, 5)]
+
+
+@pytest.mark.parametrize(("limit", "right"), [("5", 5), ("3.50", 3)])
+def test_a_fix_takes_no_more_gpus_than_the_price_limit_allows(limit: str, right: int) -> None:
+    nodes = [machine("a", gpu=L4, count=5), machine("b", gpu=L4, count=6)]
+    found = placed(*nodes, gpusPerNode=7, placement={"maxPricePerHour": limit})
+    fix = with_fix(found, fleet(*nodes, catalog=ANY_IMAGES), ANY_IMAGES).fix
+    assert fix is not None
+    assert [(change.field, change.after) for change in fix.changes] == [("spec.gpusPerNode", right)]

@@ -292,11 +292,10 @@ def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str, bool
 def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) -> Pieces[_Step]:
     """Of the steps that change the same fields and are as near as the first one that helps, the one that places the job now, at the
     lowest price. If the model may not run with it (MemTight, HeadsNotDivided), the nearest one of these fields with which it
-    surely runs; of a price limit the lowest one, and its fix names the warning.
+    surely runs; where engines reject it (HeadsNotDivided), else the nearest one of the model's; of a price limit the lowest one.
     """
-    alike = [step for step in steps if _fields(step) == _fields(first)]
+    alike, there = [step for step in steps if _fields(step) == _fields(first)], list[tuple[Candidate, _Step]]()
     near = [step for step in alike if math.isclose(step.distance, first.distance)]
-    there = []
     for step in near:
         yield
         if (placed := _placed(step, fleet, catalog)) is not None:
@@ -304,7 +303,8 @@ def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) 
     if not there:
         return first
     cheapest, found = min(there, key=lambda each: (each[0].risk, each[0].price_per_hour or math.inf))
-    for step in alike if cheapest.risk and _fields(first) != [PRICE_LIMIT] else ():
+    of_model = [step for step in steps if _kind(step) == {_OF_MODEL} and step not in alike] if cheapest.risk > 1 else []
+    for step in [*alike, *of_model] if cheapest.risk and _fields(first) != [PRICE_LIMIT] else ():
         yield
         if (placed := _placed(step, fleet, catalog)) is not None and not placed.risk:
             return step
