@@ -167,8 +167,8 @@ class LastRejections:
         if not self._all_refused or facts != self._facts:
             yield False
             return
-        # What other pods mount is part of a demand.
-        if any(remounted(demand, fleet) for demand in (*self._answers, *(plan.asked for plan in self._plans))):
+        # What other pods mount and which volumes are taken is part of a demand.
+        if any(remounted(each.asked, each.fleet, fleet) for each in (*self._answers.values(), *self._plans)):
             yield False
             return
         for demand, answer in self._answers.items():

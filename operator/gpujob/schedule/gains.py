@@ -43,9 +43,11 @@ def gains(before: Fleet, now: Fleet, namespace: str) -> Gains:
     return Gains(everything=False, free=tuple(new for old, new in pairs if _has_more(old, new)))
 
 
-def remounted(demand: Demand, fleet: Fleet) -> bool:
-    """Whether other pods mount the claims of a demand now than when it was decided."""
-    return bool(demand.single) and demand.attached != attachments(demand.single, fleet, demand.namespace)
+def remounted(demand: Demand, before: Fleet, now: Fleet) -> bool:
+    """Whether other pods mount the claims of a demand now than when it was decided, or other PersistentVolumes are left for them."""
+    if (demand.claims or demand.new_claims) and before.volumes.taken != now.volumes.taken:
+        return True
+    return bool(demand.single) and demand.attached != attachments(demand.single, now, demand.namespace)
 
 
 def _differs(before: Pool, now: Pool) -> bool:

@@ -11,9 +11,10 @@ import yaml
 from builders import H100, Object, node, pod
 from cli_room import CATALOG, MIXED, Command, manifest
 
+from gpujob.cli.cluster_file.projection import made_claims
 from gpujob.fleet.devices.group import TELLING
 from gpujob.fleet.dra.resource_slices import EXTENDED_CLAIM, read_claim
-from gpujob.fleet.kubernetes.parse import read_pod
+from gpujob.fleet.kubernetes.parse import new_claims, read_pod
 from gpujob.fleet.labels.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
 from gpujob.fleet.storage.volume_records import read_storage_class, read_volume, read_volume_claim
@@ -458,3 +459,24 @@ def test_a_capture_keeps_what_claims_to_come_are_bound_to(gpujob: Command, tmp_p
     assert read_storage_class(kept["StorageClass"]) == read_storage_class(storage_class)
     assert read_volume(kept["PersistentVolume"]) == read_volume(volume)
     assert kept["Node"]["metadata"]["labels"]["team.example/rack"] == "r1"
+
+
+def test_a_capture_keeps_the_claims_that_pods_will_make(gpujob: Command, tmp_path: Path) -> None:
+    claim = {
+        "storageClassName": "fast",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "5Gi"}},
+    }
+    template = {"metadata": {"annotations": {"a": SECRET}}, "spec": claim}
+    volume = {"name": "e", "ephemeral": {"volumeClaimTemplate": template}}
+    waits: Object = {
+        "apiVersion": "gpujob.dev/v1alpha1",
+        "kind": "GPUJob",
+        "metadata": {"name": "waits", "namespace": "default"},
+    }
+    waits |= {"spec": {"command": ["t"], "volumes": [volume]}, "status": {"state": "Queued"}}
+    objects = captured(gpujob, tmp_path, waits)
+    assert SECRET not in json.dumps(objects)
+    (kept,) = (each for each in objects if each["kind"] == "GPUJob")
+    assert kept["spec"]["volumes"] == [{"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]
+    assert new_claims({"volumes": made_claims({"volumes": [volume]})}) == (("fast", 5 * 2**30),)

@@ -193,6 +193,47 @@ def test_a_gang_whose_child_is_not_made_yet_takes_its_objects_once(pods: int, se
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("storage_class", "fast"), [("", 80), ("fast", 80), ("slow", 100)])
+def test_claims_that_pods_to_come_will_make_are_counted(storage_class: str, fast: int) -> None:
+    """Those without a StorageClass are of the default one, fast."""
+    of_class = "fast.storageclass.storage.k8s.io/requests.storage"
+    hard = {"persistentvolumeclaims": "3", "requests.storage": "100", of_class: "100"}
+    quota = read_quota({"metadata": {"name": "q"}, "status": {"hard": hard, "used": {}}})
+    gang = reservations_of(
+        "u", 1, "team", ("n1", "n2"), "p", "nvidia.com/gpu", 8, Resources(), new_claims=((storage_class, 10),)
+    )
+    (after,) = quotas_reserved(quotas_of([("team", quota)]), gang, [], {}, (), "fast")["team"]
+    left = {"persistentvolumeclaims": 1, "requests.storage": 80, of_class: fast}
+    assert dict(after.left) == left
+    there = [read_pod_record(pod("c", name=name)).use for name in "pq"]
+    (counted,) = quotas_reserved(quotas_of([("team", quota)]), gang, there, {}, (), "fast")["team"]
+    assert counted.left == quota.left
+
+
+def test_the_index_takes_the_volumes_of_children_until_their_pods_are_there() -> None:
+    made = child()
+    template = {"spec": {"storageClassName": "local", "resources": {"requests": {"storage": "1Gi"}}}}
+    made["spec"]["template"]["spec"]["volumes"] = [{"name": "e", "ephemeral": {"volumeClaimTemplate": template}}]
+    index = book_of(gpujob(**RECORDED, placement={"nodes": 1, "gpusPerNode": 8, "nodeNames": ["n1"]}), made)
+    storage = {
+        "metadata": {"name": "local", "uid": "s", "resourceVersion": "5"},
+        "provisioner": "kubernetes.io/no-provisioner",
+    }
+    disk = {
+        "metadata": {"name": "v", "uid": "v", "resourceVersion": "5"},
+        "spec": {"storageClassName": "local", "capacity": {"storage": "1Gi"}},
+        "status": {"phase": "Available"},
+    }
+    index.cache.replace("storageclasses", [storage], "5")
+    index.cache.replace("persistentvolumes", [disk], "5")
+    index.take(index.cache.take_changes())
+    assert dict(index.fleet().volumes.taken) == {"v": None}
+    assert index.fleet().volumes is index.fleet().volumes
+    index.cache.replace("pods", [pod("c") | {"spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}], "6")
+    index.take(index.cache.take_changes())
+    assert dict(index.fleet().volumes.taken) == {}
+
+
 def book_of(job: Any, *children: Any) -> ClusterIndex:
     """A index of one node with 8 GPUs, a GPUJob and what says that it is a child of it."""
     cache = ObjectCache(mirrored("gpujob-runner-x"))

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, Object, demand, fleet
+from builders import ANY_IMAGES, Object, demand, fleet, pod
 
+from gpujob.fleet.assembly.usage import PodReservation
+from gpujob.fleet.kubernetes.objects import Pod, Resources
+from gpujob.fleet.kubernetes.parse import read_pod
 from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.filters.volumes import mounted
 from gpujob.placement.report import summary
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.schedule.queue import place_all
+from gpujob.schedule.answers import LastRejections
+from gpujob.schedule.queue import ALWAYS, SchedulingCycle, place_all
 from gpujob.schedule.waiting import Waiting
+from gpujob.values.vocabulary import Label, Verdict
 from tests.unit.placement.test_claims_that_are_not_bound import (
     HOST,
     LOCAL,
@@ -161,3 +168,55 @@ def test_a_sentence_names_the_first_of_many_nodes_and_claims() -> None:
     assert f"PersistentVolumeClaim c00 {on_b}, c01 {on_b}, c02 {on_b} and 61 more can be mounted on none" in (
         summary.summary(place(elsewhere, named(*each)))
     )
+
+
+def reserving(node: str, *names: str, makes: int = 0, job: str = "j0") -> PodReservation:
+    """The reservation of a job that was placed in an earlier cycle."""
+    new_claims = (("local", 10 * 2**30),) * makes
+    return PodReservation(
+        f"uid-{job}", node, "nvidia.com/gpu", 1, Resources(1000, 2**30, 0, 1), 1, "default", "p", volume_claims=names,
+        job=job, new_claims=new_claims,
+    )  # fmt: skip
+
+
+def started(on: str) -> Pod:
+    """The pod of that job."""
+    raw = pod("p", on, {"nvidia.com/gpu": 1})
+    raw["metadata"]["labels"] = {Label.JOB_UID: "uid-j0", Label.ATTEMPT: "1"}
+    return read_pod(raw)
+
+
+@pytest.mark.parametrize(("left", "reservations", "pods", "right"), [
+    ("b", [reserving("b", "c")], [], TO_BE_MADE),
+    ("bb", [reserving("b", "c")], [], "b"),
+    ("ab", [reserving("b", "c")], [], "a"),
+    ("b", [reserving("", "c")], [], "b"),
+    ("b", [reserving("b", makes=1)], [], TO_BE_MADE),
+    ("b", [reserving("b", makes=1)], [started("")], TO_BE_MADE),
+    # Its claim is bound once its pod is on the node.
+    ("b", [reserving("b", makes=1)], [started("b")], "b"),
+    ("b", [reserving("b", "nowhere")], [], "b"),
+    ("ab", [reserving("a", makes=1), reserving("b", makes=1)], [], TO_BE_MADE),
+    ("ab", [reserving("a", "c"), reserving("b", makes=1, job="j1")], [], TO_BE_MADE),
+])  # fmt: skip
+def test_what_a_job_of_an_earlier_cycle_takes_is_taken_until_it_is_bound(
+    left: str, reservations: list[PodReservation], pods: list[Pod], right: str
+) -> None:
+    objects = read_cluster([LOCAL, A, B, *claims("c", "d"), *disks(left)])
+    described = replace(objects, reservations=tuple(reservations), pods=tuple(pods))
+    known, _ = fleet_of(described, ANY_IMAGES)
+    assert queue(known, named("d")) == [right]
+
+
+def test_a_refusal_holds_only_while_the_same_volumes_are_taken() -> None:
+    objects = read_cluster([LOCAL, A, B, *claims("c", "d"), *disks("b")])
+    (before, _), (after, _) = (
+        fleet_of(replace(objects, reservations=reserved), ANY_IMAGES) for reserved in ((reserving("b", "c"),), ())
+    )
+    refusals = LastRejections()
+    refusals.begin("facts")
+    waiting = Waiting("u", "", demand(volumes=named("d")), namespace="default", name="j")
+    cycle = SchedulingCycle(ANY_IMAGES, refusals=refusals)
+    assert [placing and placing.verdict for placing in cycle.run([waiting], before, ALWAYS)] == [Verdict.MISCONFIGURED]
+    assert list(refusals.retry(before, ANY_IMAGES, "facts")) == [True]
+    assert list(refusals.retry(after, ANY_IMAGES, "facts")) == [False]

@@ -11,6 +11,7 @@ from gpujob.cli.cluster_file.projection import (
     container,
     device_files,
     filled,
+    made_claims,
     mounted_claims,
     present,
 )
@@ -79,7 +80,7 @@ def child(raw: Table, selected: set[str]) -> dict[str, Any] | None:
         resourceClaims=[{"name": REDACTED}] if claims and tables(pod, "resourceClaims") else None,
         initContainers=[container(each) for each in tables(pod, "initContainers")],
         containers=[container(each) for each in tables(pod, "containers")],
-        volumes=device_files(pod) + mounted,
+        volumes=device_files(pod) + mounted + made_claims(pod),
     )
     return an_object(
         raw,
@@ -153,8 +154,21 @@ def _claims(spec: Table) -> list[dict[str, Any]]:
     """The volumes that a decision depends on: claims, and images that a node must be able to mount."""
     volumes = tables(spec, "volumes")
     claims = [present(each, "name", "persistentVolumeClaim") for each in volumes if "persistentVolumeClaim" in each]
+    claims += [
+        {"name": each.get("name"), "ephemeral": {"volumeClaimTemplate": {"spec": present(_made(each), *OF_A_CLAIM)}}}
+        for each in volumes
+        if _made(each)
+    ]
     images = [{"name": each.get("name"), "image": {"reference": REDACTED}} for each in volumes if "image" in each]
     return claims + images
+
+
+OF_A_CLAIM: Final = ("accessModes", "storageClassName", "resources")
+
+
+def _made(volume: Table) -> Table:
+    """The claim that an ephemeral volume makes; empty for another volume."""
+    return table(table(table(volume, "ephemeral"), "volumeClaimTemplate"), "spec")
 
 
 def _code(spec: Table) -> dict[str, Any] | None:

@@ -59,6 +59,19 @@ def mounted_claims(spec: Table) -> list[dict[str, Any]]:
     return [{"persistentVolumeClaim": present(claim, "claimName")} for claim in found if claim]
 
 
+def made_claims(spec: Table) -> list[dict[str, Any]]:
+    """The volumes of a pod that are made for it alone, as their StorageClasses and sizes."""
+    found = [table(table(table(each, "ephemeral"), "volumeClaimTemplate"), "spec") for each in tables(spec, "volumes")]
+    kept = (
+        filled(
+            storageClassName=claim.get("storageClassName"),
+            resources=filled(requests=present(table(table(claim, "resources"), "requests"), "storage")),
+        )
+        for claim in found
+    )
+    return [{"ephemeral": {"volumeClaimTemplate": {"spec": each}}} for each in kept if each]
+
+
 def domain(key: object) -> str:
     """The domain of a label's or annotation's key, empty where it has none."""
     prefix, slash, _ = str(key).partition("/")

@@ -201,4 +201,5 @@ class SchedulingRound:
                 choice.not_on,
                 decision.demand.claims,
                 job.name,
+                decision.demand.new_claims,
             )

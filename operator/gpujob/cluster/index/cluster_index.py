@@ -23,6 +23,7 @@ from gpujob.cluster.index.node_reader import NodeReader, NodesWithoutDevices
 from gpujob.cluster.index.owned_objects import OwnedObjects
 from gpujob.fleet.assembly.reservations import quotas_reserved
 from gpujob.fleet.assembly.usage import PodReservation
+from gpujob.fleet.assembly.volumes_taken import volumes_taken
 from gpujob.fleet.dra.device_taints import TaintRule
 from gpujob.fleet.dra.inventory import Inventory
 from gpujob.fleet.dra.resource_slices import DeviceClass, ResourceClaim, Slice
@@ -80,6 +81,8 @@ class ClusterIndex(OwnedObjects):
         self._unread: set[str] = set()
         self._under_way: set[str] = set()
         self._volumes = self._all_volumes()
+        self._taken: tuple[tuple[object, ...], Volumes] | None = None
+        """The volumes that are left, with what they follow from."""
         self._shipped = shipped
         self.catalog = shipped
 
@@ -122,7 +125,7 @@ class ClusterIndex(OwnedObjects):
             quotas=self._quotas(known, fleet),
             limits=self._limits(),
             namespaces={name: held for (_, name), held in namespaces.items()},
-            volumes=self._volumes,
+            volumes=self._volumes_left(),
             priorities=known,
         )
 
@@ -229,6 +232,16 @@ class ClusterIndex(OwnedObjects):
         complete, every = "persistentvolumeclaims" not in unread, "persistentvolumes" not in unread
         return Volumes(claims, volumes, nodes, complete, classes, every)
 
+    def _volumes_left(self) -> Volumes:
+        """The volumes after those that claims of placed jobs take before the scheduler binds them."""
+        reserved = self._index.reserved
+        read = self._volumes, reserved, reserved.claims_version
+        if self._taken is None or any(was is not now for was, now in zip(self._taken[0], read, strict=True)):
+            pods = (pod for job in reserved.claiming for pod in reserved.pods_of(job))
+            claiming = (each for of_job in reserved.claiming.values() for each in of_job.values())
+            self._taken = read, volumes_taken(self._volumes, claiming, pods)
+        return self._taken[1]
+
     def _reserve(self, reserved: Iterable[PodReservation]) -> None:
         """Puts the reservations of children and of placements in flight into the index."""
         for key in self._unreserved:
@@ -259,7 +272,7 @@ class ClusterIndex(OwnedObjects):
             for uid in {reservation.job_uid for reservation in reservations}
             for pod in self._index.reserved.pods_of(uid)
         )
-        return quotas_reserved(quotas, reservations, pods, priorities, fleet.pools)
+        return quotas_reserved(quotas, reservations, pods, priorities, fleet.pools, self._volumes.default_class)
 
     def _limits(self) -> LimitRanges:
         """The LimitRanges of each namespace."""

@@ -30,6 +30,10 @@ class PodReservations:
         self._pods: dict[str, dict[Key, Pod]] = defaultdict(dict)
         self._awaited: dict[str, dict[str, list[PodReservation]]] = {}
         self.mounting = MountIndex()
+        self.claiming: dict[str, dict[ReservationKey, PodReservation]] = defaultdict(dict)
+        """The reservations of pods with PersistentVolumeClaims, by job."""
+        self.claims_version = 0
+        """A number that changes with these reservations and the pods of their jobs."""
         self.moved: set[str] = set()
         """Jobs whose waiting pods must be counted again."""
 
@@ -52,6 +56,7 @@ class PodReservations:
         else:
             sources[source] = reservation
         self.mounting.put(key, before, sources[max(sources)] if sources else None)  # type: ignore[type-var]
+        self._claim(key, sources[max(sources)] if sources else None)  # type: ignore[type-var]
         job, _, node, _ = key
         store, place = (self._on, node) if node else (self._anywhere, job)
         if sources:
@@ -63,9 +68,22 @@ class PodReservations:
         if not node:
             self.moved.add(job)
 
+    def _claim(self, key: ReservationKey, reservation: PodReservation | None) -> None:
+        """Follows a reservation, None where it ends, if its pod has PersistentVolumeClaims."""
+        job = key[0]
+        mine = self.claiming.get(job, {})
+        if reservation is not None and (reservation.volume_claims or reservation.new_claims):
+            self.claiming[job][key] = reservation
+        elif mine.pop(key, None) is None:
+            return
+        elif not mine:
+            del self.claiming[job]
+        self.claims_version += 1
+
     def take_pod(self, key: Key, before: Pod | None, after: Pod | None) -> None:
         """Applies a changed pod."""
         self.mounting.put(key, before, after)
+        self.claims_version += any(pod is not None and pod.job_uid in self.claiming for pod in (before, after))
         if before is not None and before.job_uid:
             self._pods[before.job_uid].pop(key, None)
             self._move(before.job_uid)
@@ -116,9 +134,10 @@ def quotas_reserved(
     pods: Iterable[Pod],
     priorities: Priorities,
     pools: Iterable[Pool],
+    default_class: str | None = None,
 ) -> Quotas:
     """The quotas after each reservation, except those whose pod, bound or not, a quota counts already. Of the pools the names of their
-    devices in quotas are read.
+    devices in quotas are read; claims without a StorageClass count for the default one.
     """
     if not quotas:
         return quotas
@@ -131,7 +150,8 @@ def quotas_reserved(
         else:
             counted = names.get(reservation.pool, (counted_as(reservation.resource),))
             others = dict(reservation.others)
-            needs = taken_by_pods(counted, reservation.gpus, reservation.needs, 1, others=others)
+            claims = [(name or default_class or "", size) for name, size in reservation.new_claims]
+            needs = taken_by_pods(counted, reservation.gpus, reservation.needs, 1, tuple(claims), others)
             needs |= dict(reservation.objects)
             traits = PodTraits(class_of(reservation.priority_class, priorities), reservation.resource == HOST_DEVICES)
             quotas = quotas_after(quotas, reservation.namespace, needs, traits)

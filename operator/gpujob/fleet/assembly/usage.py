@@ -38,6 +38,8 @@ class PodReservation:
     """The PersistentVolumeClaims that the pod will mount."""
     job: str = ""
     """The name of its GPUJob."""
+    new_claims: tuple[tuple[str, int], ...] = ()
+    """The volume claims that the pod will make: StorageClass (empty: the default) and bytes."""
 
     @property
     def key(self) -> tuple[str, int, str, int]:
@@ -68,6 +70,7 @@ def reservations_of(
     not_on: Iterable[str] = (),
     volume_claims: tuple[str, ...] = (),
     job: str = "",
+    new_claims: tuple[tuple[str, int], ...] = (),
 ) -> tuple[PodReservation, ...]:
     """A reservation for each pod of a gang; nodes without names are any nodes of the pool; `objects` do not exist yet."""
     once, left_out = tuple(objects), tuple(not_on)
@@ -88,6 +91,7 @@ def reservations_of(
             () if node else left_out,
             volume_claims,
             job,
+            new_claims,
         )
         for index, node in enumerate(nodes)
     )

@@ -27,8 +27,9 @@ from gpujob.fleet.kubernetes.objects import (
     vendor_of,
 )
 from gpujob.fleet.kubernetes.pod_requests import effective_requests
-from gpujob.fleet.kubernetes.quantities import read_devices, read_node_resources, read_others
+from gpujob.fleet.kubernetes.quantities import read_amount, read_devices, read_node_resources, read_others
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
+from gpujob.values.quantity import parse_bytes
 from gpujob.values.untrusted import one_line, table, tables, whole_number
 from gpujob.values.vocabulary import Annotation, Label
 
@@ -161,6 +162,20 @@ def volume_claims(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """The PersistentVolumeClaims that a pod names in its volumes, each once, by name."""
     found = (table(volume, "persistentVolumeClaim").get("claimName") for volume in tables(spec, "volumes"))
     return tuple(sorted({intern(name[:253]) for name in found if isinstance(name, str) and name}))
+
+
+def new_claims(spec: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """The StorageClass (empty: the default) and the bytes of each claim that is made for a pod alone (an ephemeral volume)."""
+    found = [
+        table(table(each, "ephemeral"), "volumeClaimTemplate")
+        for each in tables(spec, "volumes")
+        if "ephemeral" in each
+    ]
+    claims = ((table(each, "spec"), table(table(table(each, "spec"), "resources"), "requests")) for each in found)
+    return tuple(
+        (intern(str(claim.get("storageClassName") or "")[:253]), read_amount(amounts, "storage", parse_bytes, []) or 0)
+        for claim, amounts in claims
+    )
 
 
 def _mounts_device_files(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:

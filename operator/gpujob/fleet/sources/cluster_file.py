@@ -18,6 +18,7 @@ from gpujob.catalog.images.from_spec import held_runtimes, runtime_of, sentences
 from gpujob.catalog.images.runtime import Runtime
 from gpujob.fleet.assembly.reservations import quotas_reserved
 from gpujob.fleet.assembly.usage import PodReservation
+from gpujob.fleet.assembly.volumes_taken import volumes_taken
 from gpujob.fleet.dra import resource_slices
 from gpujob.fleet.dra.inventory import read_inventory
 from gpujob.fleet.gpupools.selection import AdminPool, admin_pool, held_pool, problem_of
@@ -131,7 +132,9 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
         )
     # Published pools contain no names or labels of nodes, so volumes are unknown.
     volumes = NO_VOLUMES if objects.published_only else objects.volumes
-    quotas = quotas_reserved(objects.quotas, objects.reservations, objects.pods, objects.priorities, fleet.pools)
+    volumes = volumes_taken(volumes, objects.reservations, objects.pods)
+    reserved, priorities, default = objects.reservations, objects.priorities, volumes.default_class
+    quotas = quotas_reserved(objects.quotas, reserved, objects.pods, priorities, fleet.pools, default)
     fleet = replace(fleet, quotas=quotas, limits=objects.limits, namespaces=objects.namespaces, volumes=volumes)
     return replace(fleet, priorities=objects.priorities), catalog
 

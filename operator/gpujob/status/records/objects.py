@@ -84,6 +84,8 @@ class ChildRecord:
     """The nodes that pods which wait for new nodes leave out."""
     volume_claims: tuple[str, ...] = ()
     """The PersistentVolumeClaims that its pods mount."""
+    new_claims: tuple[tuple[str, int], ...] = ()
+    """The claims that each of its pods makes: StorageClass (empty: the default) and bytes."""
     emptied: bool = False
     """Whether a user has set the number of its pods to 0."""
 
@@ -108,6 +110,7 @@ class ChildRecord:
             not_on=self.not_on,
             volume_claims=self.volume_claims,
             job=self.job_name or self.name,
+            new_claims=self.new_claims,
         )
 
 

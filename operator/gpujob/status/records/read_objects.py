@@ -11,7 +11,7 @@ from typing import Any, Final
 from gpujob.api.kinds.gpujob_status import GPUJobStatus
 from gpujob.fleet.kubernetes.host_ports import report_port
 from gpujob.fleet.kubernetes.objects import MOST_DEVICES, Pod
-from gpujob.fleet.kubernetes.parse import read_pod
+from gpujob.fleet.kubernetes.parse import new_claims, read_pod
 from gpujob.status.records.device_words import broken_device
 from gpujob.status.records.gpu_memory import read_ran_out
 from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodRecord, PodState, ServiceRecord
@@ -124,6 +124,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         nodes=_named_nodes(pod, "In"),
         not_on=_named_nodes(pod, "NotIn"),
         volume_claims=use.volume_claims,
+        new_claims=new_claims(pod),
         resource=device[0],
         gpus=device[1],
         needs=use.needs,
