@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import H100, MI300X, T4, decision, fleet, gpupool, node
+from builders import H100, MI300X, T4, decision, demand, fleet, gpupool, node
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.cluster.cache.watched_kinds import PoolRecord
@@ -14,6 +14,8 @@ from gpujob.fleet.gpupools.selection import AdminPool
 from gpujob.fleet.kubernetes.parse import read_node
 from gpujob.fleet.sources.cluster_file import read_cluster
 from gpujob.fleet.sources.incremental import FleetIndex
+from gpujob.placement.engine.choose import choose
+from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.summary import summary
 from gpujob.values.vocabulary import Reason, Verdict
 
@@ -116,6 +118,41 @@ def test_a_model_may_be_on_all_devices_that_nothing_identifies(
 ) -> None:
     """A model that needs several of the largest devices, and says no number of them."""
     assert decision(*objects, model={**LARGE, **spec}).verdict is verdict
+
+
+NUMBERS: list[dict[str, Any]] = [
+    {"gpuMemory": "100G"},
+    {"placement": {"maxPricePerHour": "0.5"}},
+    {"placement": {"maxPricePerHour": "0.5", "objective": "Speed"}},
+    {"placement": {"capacityTypes": ["Spot"]}},
+    {"gpusPerNode": 9},
+    {"model": LARGE},
+    {"model": LARGE, "placement": {"maxPricePerHour": "0.5"}},
+    {"model": {"name": "llama-3.1-8b", "method": "LoRA"}, "placement": {"maxPricePerHour": "0.5"}},
+    {"model": {"name": "llama-3.1-70b", "method": "Inference"}, "gpusPerNode": 1},
+]
+"""Jobs for which a number of the pool's nodes is not enough, as far as it is known."""
+
+
+@pytest.mark.parametrize("job", NUMBERS)
+@pytest.mark.parametrize("pool", [
+    gpupool("mine", X, price={"perGPUHour": "abc"}),
+    gpupool("mine", X, provision={"maxNodes": "x"}),
+    gpupool("mine", X, accelerator=["H200"]),
+])  # fmt: skip
+def test_the_choice_knows_what_the_decision_knows(job: dict[str, Any], pool: dict[str, Any]) -> None:
+    known, catalog = fleet(node("a", H100, labels=X), pool), load_catalog()
+    assert decide(demand(**job), known, catalog).verdict is Verdict.MISCONFIGURED
+    assert choose(demand(**job), known, catalog).verdict is Verdict.MISCONFIGURED
+    only = choose(demand(**job), fleet(node("a", H100, labels=X), node("t", T4), pool), catalog, only="mine")
+    assert only.verdict is Verdict.MISCONFIGURED
+
+
+def test_a_pool_that_cannot_be_read_has_no_price() -> None:
+    pool = gpupool("mine", X, accelerator="H100-SXM", price={"perGPUHour": "abc"})
+    (found,) = fleet(node("a", H100, labels=X), pool).pools
+    assert found.price is None
+    assert Reason.PRICE_INDICATIVE not in {each.reason for each in found.warnings}
 
 
 OTHERS: list[dict[str, Any]] = [

@@ -48,6 +48,8 @@ def claimed_pool(
     added = gpus_of_new(admin, (group.total or group.healthy for group in identified))
     coming = pricing.Coming(added, origins[0]) if added else None
     price, warnings = pricing.of_nodes(groups, admin.price, facts.accelerator, capacity, catalog, coming, facts.share)
+    if admin.unreadable:
+        price, warnings = None, ()  # Its price may be the field that cannot be read.
     growth = growth_of(admin, nodes)
     return Pool(
         name=admin.name,

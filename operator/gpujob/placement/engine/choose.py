@@ -14,10 +14,11 @@ from itertools import islice
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.best_first import GangSearch, LazyCandidate
-from gpujob.placement.engine.decide import choice_of
+from gpujob.placement.engine.decide import choice_of, decide
 from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
 from gpujob.placement.engine.shared_by_gangs import SharedByGangs
+from gpujob.placement.filters.fixable import is_unread
 from gpujob.placement.filters.job_validation import job_problems
 from gpujob.placement.filters.selection import FilterSelection
 from gpujob.placement.images.selection import selector_of
@@ -55,7 +56,18 @@ def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
             ):
                 return Pick(verdict)  # More gangs make no job that waits infeasible.
             asked = every
-    return pick or Pick(_without_room(asked, _objective(asked, demand.objective)))
+    verdict = Verdict.PLACED if pick else _without_room(asked, _objective(asked, demand.objective))
+    if verdict is Verdict.IMPOSSIBLE and _fix_of_pools_helps(demand, fleet, catalog, only):
+        verdict = Verdict.MISCONFIGURED
+    return pick or Pick(verdict)
+
+
+def _fix_of_pools_helps(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -> bool:
+    """Whether a GPUPool that cannot be read may take the job once it is fixed: its numbers of now exclude nothing, so that `decide`
+    reads it.
+    """
+    unread = (pool.name for pool in fleet.pools if only in (None, pool.name) and is_unread(pool))
+    return any(decide(demand, fleet, catalog, only=name).verdict is Verdict.MISCONFIGURED for name in unread)
 
 
 def _pick(asked: Sequence[GangSearch], demand: Demand) -> Pick | None:

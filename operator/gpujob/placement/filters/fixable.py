@@ -18,10 +18,14 @@ SAID_BY_GPUPOOL: Final = frozenset({
 """Reasons that a field of a GPUPool decides: unknown while the GPUPool cannot be read."""
 
 
+def is_unread(pool: Pool) -> bool:
+    """Whether it is a GPUPool that cannot be read."""
+    return pool.problem is not None and pool.problem.reason is Reason.INVALID_SPEC
+
+
 def can_be_fixed(pool: Pool, findings: Findings) -> bool:
     """Whether a user or admin can fix all of them; fields of a GPUPool that cannot be read may say otherwise than its nodes."""
-    unread = pool.problem is not None and pool.problem.reason is Reason.INVALID_SPEC
-    fixable = FIXABLE_REASONS | SAID_BY_GPUPOOL if unread else FIXABLE_REASONS
+    fixable = FIXABLE_REASONS | SAID_BY_GPUPOOL if is_unread(pool) else FIXABLE_REASONS
     return all(finding.reason in fixable for finding in findings)
 
 
