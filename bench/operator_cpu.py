@@ -88,7 +88,10 @@ def main() -> None:
             for name, turn in turns.items():
                 taken[name].append(turn.result())
     for name, found in taken.items():
-        print(f"{name}: " + "; ".join(f"{what} {', '.join(f'{one[what]:.2f}' for one in found)}" for what in found[0]))
+        print(
+            f"{name}: "
+            + "; ".join(f"{what} {', '.join(f'{one.get(what, 0):.2f}' for one in found)}" for what in found[0])
+        )
     if options.other:
         ratios = [
             now["ms a job"] / before["ms a job"] for now, before in zip(taken["now"], taken["before"], strict=True)

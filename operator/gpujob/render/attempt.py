@@ -212,5 +212,8 @@ class Attempt(Numbered):
         return {key: value for key, value in record.items() if value is not None}
 
 
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+
+
 def _compact(record: Manifest) -> str:
-    return json.dumps(record, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return _ENCODER.encode(record)

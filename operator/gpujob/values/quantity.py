@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 from typing import Final
 
@@ -22,6 +23,9 @@ MEGA: Final = 10**6
 
 MICRO: Final = 10**6
 """Micro-dollars in a dollar."""
+
+PRICES: Final = 256
+"""Amounts that are kept as read: each look at a running job reads its price and cost."""
 
 CENT: Final = MICRO // 100
 """Micro-dollars in a cent."""
@@ -86,14 +90,20 @@ def parse_count(text: str | int) -> int:
 
 def parse_dollars(text: str | int, most: int = MAX_PRICE) -> int:
     """Micro-dollars of a decimal amount in US dollars ("2.10"); raises BadQuantity (negative, not a number, above `most`)."""
-    # Decimal alone would accept 1_0, NaN and the digits of other scripts.
-    amount = _MONEY.fullmatch(str(text).strip()) if not isinstance(text, bool) and len(str(text)) <= 32 else None
-    value = Decimal(amount[0]) if amount else None
-    if value is None or value * MICRO > most:
+    micro = _micro_dollars(str(text)) if not isinstance(text, bool) and len(str(text)) <= 32 else None
+    if micro is None or micro > most:
         raise BadQuantity(
             f'{text!r} is not a price in US dollars between 0 and {most // MICRO}; write a decimal in quotes, such as "2.10"'
         )
-    return int((value * MICRO).to_integral_value(rounding=ROUND_HALF_UP))
+    return int(micro.to_integral_value(rounding=ROUND_HALF_UP))
+
+
+@lru_cache(PRICES)
+def _micro_dollars(text: str) -> Decimal | None:
+    """The exact amount; None if it is no decimal of at least 0."""
+    # Decimal alone would accept 1_0, NaN and the digits of other scripts.
+    amount = _MONEY.fullmatch(text.strip())
+    return Decimal(amount[0]) * MICRO if amount else None
 
 
 def parse_parameters(text: str) -> int:

@@ -51,8 +51,9 @@ def untouched(body: bytes) -> bytes:
 
 _FIELDS: Final = b',"managedFields":['
 _SPEC: Final = b'"spec":{'
-_END: Final = re.compile(rb'\}\](?:\},"spec":\{|,"name":")')
+_ENDS: Final = (b'}]},"spec":{', b'}],"name":"')
 """Their end with what follows: in an object of Kubernetes' own kinds, or in one of a custom kind, whose members are sorted."""
+_END: Final = re.compile(b"|".join(map(re.escape, _ENDS)))
 
 
 def without_managed_fields(body: bytes) -> bytes:
@@ -62,8 +63,14 @@ def without_managed_fields(body: bytes) -> bytes:
     such members below the spec (parameters of a ResourceClaim), so only those before it count.
     """
     start = body.find(_FIELDS)
-    end = _END.search(body, start) if 0 <= start < body.find(_SPEC) else None
-    return body[: start + len(_FIELDS)] + body[end.start() + 1 :] if end else body
+    if start < 0 or body.find(_SPEC, 0, start) >= 0:
+        return body
+    # One character is found twenty times as fast as a pattern; it is the end unless the name of a field has it.
+    end = body.find(b"]", start) - 1
+    if not body.startswith(_ENDS, end):
+        found = _END.search(body, start)
+        end = found.start() if found else -1
+    return body[: start + len(_FIELDS)] + body[end + 1 :] if end >= 0 and body.find(_SPEC, end) >= 0 else body
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from gpujob.cluster.writer.writes import NotLeader, Writer
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.status import pools as publish
+from gpujob.status.attempts.waits import write_time
 
 log = structlog.get_logger(__name__)
 
@@ -116,7 +117,7 @@ class PoolPublisher:
         return PoolRecord(created) if created else None
 
     async def _update(self, pool: Pool, fleet: Fleet, record: PoolRecord) -> None:
-        now = self._wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = write_time(self._wall())
         edited = publish.is_edited(pool, record.spec, record.generation)
         wanted = publish.status(pool, fleet, record.status, now, record.generation, edited=edited)
         changes = _differences(record.status, wanted)

@@ -33,6 +33,7 @@ from gpujob.cluster.writer.child_errors import CREATION, has_another_manager, is
 from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.pools.pool import Pool
 from gpujob.status.attempts.ownership import is_child
+from gpujob.status.attempts.waits import write_time
 from gpujob.status.job.events import EVENT_NAMESPACE, event_of, transition
 from gpujob.status.pools import contradiction
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
@@ -260,8 +261,7 @@ class Writer:
 
     async def record_pool_event(self, pool: Pool, uid: str, held: Mapping[str, Any]) -> None:
         """Records the event that facts about a pool's nodes contradict each other, if its status did not say so yet."""
-        now = self._wall().strftime("%Y-%m-%dT%H:%M:%SZ")
-        event = contradiction(pool, uid, held, self._instance, now)
+        event = contradiction(pool, uid, held, self._instance, write_time(self._wall()))
         if event is not None:
             await self._create_event(EVENT_NAMESPACE, event, pool.name)
 
@@ -302,7 +302,7 @@ class Writer:
 
     async def _record_event(self, job: JobRecord, status: Mapping[str, Any]) -> None:
         """Records the event of a written status; a lost event is no error."""
-        event = event_of(job, status, self._instance, self._wall().strftime("%Y-%m-%dT%H:%M:%SZ"))
+        event = event_of(job, status, self._instance, write_time(self._wall()))
         if event is not None:
             await self._create_event(job.namespace, event, f"{job.namespace}/{job.name}")
 

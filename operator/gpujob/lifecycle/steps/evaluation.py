@@ -73,7 +73,7 @@ class Evaluation:
     def see(self, **changes: Any) -> None:
         """Changes sightings, by name; most evaluations see what the one before saw."""
         if any(getattr(self.sightings, name) != value for name, value in changes.items()):
-            self.sightings = replace(self.sightings, **changes)
+            self.sightings = self.sightings._replace(**changes)
 
     def requeue(self, seconds: float) -> None:
         """Reconciles again after this number of seconds at the latest; a time in the past has no effect."""
@@ -126,7 +126,7 @@ class Evaluation:
     def _as_made(self, child: ChildRecord | None) -> ChildRecord | None:
         """The child with its original decision, if its annotations no longer contain it."""
         made = self.unwritten(child) if child else None
-        return replace(child, hint=made.hint) if child and made else child
+        return replace(child, hint=made.hint) if child and made and child.hint != made.hint else child
 
 
 def _as_observed(job: JobRecord) -> JobRecord:

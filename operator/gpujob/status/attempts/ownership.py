@@ -48,4 +48,6 @@ def reservations(child: ChildRecord, job: JobRecord) -> tuple[PodReservation, ..
         return child.reservations()
     named = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
     nodes = tuple(dict.fromkeys(node for node in child.nodes if node in named))
+    if nodes == child.nodes and child.pods <= pods and child.gpus <= gpus:
+        return child.reservations()
     return replace(child, nodes=nodes, pods=min(child.pods, pods), gpus=min(child.gpus, gpus)).reservations()

@@ -100,7 +100,7 @@ def observe(
     if seen.state is State.RUNNING and (steps := steps_of(child)) is not None:
         message = f"{seen.message}; this is a probe of {counted(steps, 'step')}, the job itself follows"
         seen = replace(seen, reason=Reason.PROBING, message=message)
-    return replace(seen, checked=checked)
+    return seen if checked is None else replace(seen, checked=checked)
 
 
 def ended_pods(child: ChildRecord, pods: Sequence[PodState]) -> Observation:
