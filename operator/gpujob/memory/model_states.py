@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpujob.memory.workload import Workload
+from gpujob.memory.workload import Workload, of_one_or_several
 from gpujob.values.vocabulary import Method, Optimizer, Precision, WeightFormat
 
 STORED: Final = {Precision.BF16: 2, Precision.FP16: 2, Precision.MIXED: 4, Precision.FP32: 4, Precision.FP8: 4}
@@ -57,19 +57,23 @@ def stored_bytes(work: Workload) -> int:
 
 
 def weights(work: Workload) -> int:
-    """The model's weights. Quantised models keep embedding and head in 16 bits (bitsandbytes, torchao, vLLM)."""
+    """The model's weights."""
+    return _whole(work) // (work.gpus if work.gathers else work.parts)
+
+
+@of_one_or_several
+def _whole(work: Workload) -> int:
+    """All weights. Quantised models keep embedding and head in 16 bits (bitsandbytes, torchao, vLLM)."""
     shape, total = work.shape, work.shape.parameters
     inner = max(total - shape.root_parameters, 0)
     if work.stored:
-        whole = _as_stored(work)
-    elif work.quantised:
+        return _as_stored(work)
+    if work.quantised:
         part, of = nf4(work)
-        whole = inner * part // of + 2 * (total - inner)
-    elif work.method is not Method.FULL and work.precision is Precision.FP8:
-        whole = inner + 2 * (total - inner)
-    else:
-        whole = total * stored_bytes(work)
-    return whole // (work.gpus if work.gathers else work.parts)
+        return inner * part // of + 2 * (total - inner)
+    if work.method is not Method.FULL and work.precision is Precision.FP8:
+        return inner + 2 * (total - inner)
+    return total * stored_bytes(work)
 
 
 def _as_stored(work: Workload) -> int:
@@ -113,9 +117,15 @@ def optimizer(work: Workload) -> int:
     """The optimizer's states under Full: for AdamW two moments; DeepSpeed adds the 32-bit weights (4P + 12P/n)."""
     if work.method is not Method.FULL:
         return 0
-    total, stored = work.shape.parameters, STORED[work.precision]
+    return _states(work) // work.shards
+
+
+@of_one_or_several
+def _states(work: Workload) -> int:
+    """The states of all parameters."""
+    stored = STORED[work.precision]
     master = stored if work.masters else 0
-    return total * (state_bytes(work.optimizer, stored) + master) // work.shards
+    return work.shape.parameters * (state_bytes(work.optimizer, stored) + master)
 
 
 def updates(work: Workload) -> int:

@@ -26,8 +26,9 @@ def of_weights(work: Workload) -> int:
     """Bytes that one copy of the weights takes beyond its size; the same for gradients and for each state of their width. None if
     weights are sharded, flattened or of 4 or 8 bits.
     """
-    narrow = work.stored or work.quantised or (work.method is not Method.FULL and work.precision is Precision.FP8)
-    if narrow or work.gathers or work.deepspeed or work.parts > 1:
+    if work.gathers or work.deepspeed or work.parts > 1 or work.stored or work.quantised:
+        return 0
+    if work.method is not Method.FULL and work.precision is Precision.FP8:
         return 0
     shape = work.shape
     return _ends(

@@ -91,6 +91,10 @@ class _Staying(NamedTuple):
     overhead: int
     padding: int
     """What all gradients take beyond their size."""
+    each: int
+    """Bytes of one parameter's gradient."""
+    parts: int
+    """GPUs of which each has a part of it."""
 
 
 class _Passing(NamedTuple):
@@ -115,14 +119,16 @@ class _Layers(NamedTuple):
 
 
 def _staying(work: Workload) -> _Staying:
-    gradients = model_states.gradients(work, work.shape.parameters) if work.method is Method.FULL else 0
+    each, parts = model_states.gradient_bytes(work), work.gpus if work.gathers else 1
+    gradients = work.shape.parameters * each // parts if work.method is Method.FULL else 0
     keeps = work.replicates or work.accumulates
     # DDP keeps buckets of the gradients' size beside them.
     overhead = (gradients if work.replicates else 0) + model_states.dequantised(work) + 2 * WORKSPACE
     padded = padding.of_weights(work)
     if padded:
         overhead += padded + padding.of_states(work, padded)
-    learning, resting = model_states.adapters(work), model_states.adapters(work, learning=keeps)
+    learning = model_states.adapters(work)
+    resting = learning if keeps else model_states.adapters(work, learning=False)
     return _Staying(
         model_states.weights(work),
         model_states.optimizer(work),
@@ -131,14 +137,17 @@ def _staying(work: Workload) -> _Staying:
         resting,
         overhead,
         padded,
+        each,
+        parts,
     )
 
 
 def _moment(work: Workload, stays: _Staying, passing: _Passing) -> Components:
     """A phase: the permanent tensors, and the temporary ones."""
-    weights, optimizer, waiting, learning, resting, lasting, padded = stays
+    weights, optimizer, waiting, learning, resting, lasting, padded, each, parts = stays
     activations, logits, overhead, graded = passing
-    gradients = max(model_states.gradients(work, graded), waiting) if graded else waiting
+    # As `model_states.gradients`, of which an estimate needs half a dozen.
+    gradients = max(graded * each // parts, waiting) if graded else waiting
     if graded and padded:
         overhead += padded * graded // work.shape.parameters
     adapters, kv_cache = resting if logits else learning, 0

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from gpujob.memory import activations, deepspeed, model_states, serving, training
 from gpujob.memory.allocator import block_reuse, fragmentation
 from gpujob.memory.phases import Course
-from gpujob.memory.workload import Workload
+from gpujob.memory.workload import Workload, of_one_or_several
 from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision
 
 CONTEXT: Final = 790 * 10**6
@@ -207,13 +207,14 @@ def _two_uses(work: Workload, course: Course) -> int:
     The optimizer's states, created in the first step, lie scattered in blocks of activations and loss. 16-bit states are small
     enough to split these blocks, so a part of them counts as temporary at the step.
     """
-    moments, totals, _ = course
-    part = _activations_unfit(work)
-    at_loss = max([m.logits + m.activations // part for m in moments])
+    part, at_loss, steady, at_step = _activations_unfit(work), 0, course.peak, 0
+    for (_, _, _, kept, logits, _, _, _), total in zip(course.moments, course.totals, strict=True):
+        at_loss = max(at_loss, logits + kept // part)
+        steady = min(steady, total - kept - logits)
+        at_step = at_step if kept else max(at_step, total)
     if block_reuse.loses_rests(work):
         at_loss += activations.passing_scores(work) * work.tokens
-    steady = min([total - m.activations - m.logits for m, total in zip(moments, totals, strict=True)])
-    at_step = max([total for m, total in zip(moments, totals, strict=True) if not m.activations]) - steady
+    at_step -= steady
     scattered = model_states.optimizer(work) // SCATTERED if work.narrow and not work.gathers else 0
     return min(at_loss, at_step + scattered)
 
@@ -240,7 +241,12 @@ def _own_streams(work: Workload) -> int:
     """FSDP gathers and reduces on separate streams, whose blocks no other stream can use."""
     if not work.gathers:
         return 0
+    return _streamed(work) + model_states.gradients(work, work.shape.embedding_parameters)
+
+
+@of_one_or_several
+def _streamed(work: Workload) -> int:
+    """The blocks of whole weights that are gathered and of whole gradients that are reduced."""
     shape = work.shape
     gather = work.compute_bytes * (shape.root_parameters + 2 * shape.layer_parameters)
-    reduction = training.reduced(work, shape.embedding_parameters + 2 * shape.layer_parameters)
-    return gather + reduction + model_states.gradients(work, shape.embedding_parameters)
+    return gather + training.reduced(work, shape.embedding_parameters + 2 * shape.layer_parameters)

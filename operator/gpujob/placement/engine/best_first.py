@@ -36,6 +36,7 @@ class GangSearch:
         "_every",
         "_known",
         "_least",
+        "_listed",
         "_pools",
         "_price_limit",
         "_refused",
@@ -62,6 +63,7 @@ class GangSearch:
         # The highest price of one GPU in micro-dollars.
         self._price_limit = inf if limit is None else limit // self.gang.gpus
         self._known: dict[int, LazyCandidate | None] = {}
+        self._listed: dict[tuple[Objective, bool], Sequence[PoolScore]] = {}
         self._accepted, self._refused = shared.classes(self.gang)
 
     def worth(self, pool_score: PoolScore) -> Worth:
@@ -77,7 +79,7 @@ class GangSearch:
         gpus, scales = self.gang.gpus, self.asked.scales
         # Where the speed grows with the number of GPUs, the value of one is that of the gang.
         ceiling = aim.ceiling if scales else None
-        for each in self._asked_about(self._order(aim).ordered):
+        for each in self._asked_about(self._in_order(aim)):
             if price_limit is not None and each.price is not None and each.price * gpus > price_limit:
                 if self.demand.trying is None:
                     return  # The order is that of the prices.
@@ -106,24 +108,31 @@ class GangSearch:
 
     def sizes_within(self, pool: Pool) -> Iterator[LazyCandidate]:
         """The candidates that hold the model on pools that have only nodes of this one."""
-        names = self.fleet.within.get(pool.name)
-        for each in order_pools(self.demand, Aim(Objective.COST), self.fleet, self.catalog).ordered if names else ():
-            if names and each.pool in names:
+        if names := self.fleet.within.get(pool.name):
+            for each in order_pools(self.demand, Aim(Objective.COST), self.fleet, self.catalog).only(names):
                 yield from self.sizes(each)
 
     def without_speed(self) -> Iterator[LazyCandidate]:
         """The candidates with a price and an unknown value."""
-        unknown = self._order(Aim(Objective.VALUE)).without_speed
+        unknown: Iterable[PoolScore] = self._order(Aim(Objective.VALUE)).without_speed
+        if self._pools is not None:
+            unknown = (each for each in unknown if each.pool in self._pools)
         return filter(None, map(self._candidate, self._asked_about(unknown)))
 
     def _order(self, aim: Aim) -> PoolOrder:
         return self._shared.order(self.demand, aim, self.fleet, self.catalog)
 
+    def _in_order(self, aim: Aim) -> Sequence[PoolScore]:
+        """The pools that the gang is for, best first, cached: a gang of a model has few of them, and a choice asks often."""
+        if self._pools is None:
+            return self._order(aim).ordered
+        if (key := (aim.objective, aim.at_worst)) not in self._listed:
+            self._listed[key] = self._order(aim).only(self._pools)
+        return self._listed[key]
+
     def _asked_about(self, found: Iterable[PoolScore]) -> Iterator[PoolScore]:
-        """The pools that the gang is for and that have the memory and the price; these numbers exclude most pools."""
+        """Those of the gang's pools that have the memory and the price; these numbers exclude most pools."""
         least, most, refused = self._least, self._price_limit, self._refused
-        if self._pools is not None:
-            found = (each for each in found if each.pool in self._pools)
         if self._but:
             found = (each for each in found if each.pool not in self._but)
         for each in found:

@@ -6,8 +6,8 @@ gang. It depends on facts and is cached with the fleet: a decision starts with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import is_
 from typing import NamedTuple, TypeVar
 
@@ -83,6 +83,18 @@ class PoolOrder:
 
     ordered: Sequence[PoolScore]
     without_speed: Sequence[PoolScore]
+    places: Mapping[str, int]
+    """The index of each pool in `ordered`, by its name."""
+
+    def only(self, names: Iterable[str]) -> Sequence[PoolScore]:
+        """Those of these names, best first."""
+        places = self.places
+        return [self.ordered[place] for place in sorted([places[name] for name in names if name in places])]
+
+
+def _order_of(ordered: Sequence[PoolScore]) -> PoolOrder:
+    without_speed = [each for each in ordered if each.without_speed]
+    return PoolOrder(ordered, without_speed, {each.pool: place for place, each in enumerate(ordered)})
 
 
 def order_pools(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> PoolOrder:
@@ -107,7 +119,7 @@ def order_pools(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> Poo
         return found
     gang = demand.gang
     first = sorted(found.ordered, key=lambda each: score.is_late(demand, fleet.pools[each.position], gang))
-    return PoolOrder(first, found.without_speed)
+    return replace(_order_of(first), without_speed=found.without_speed)
 
 
 def _ordered(pools: Sequence[PoolScore], demand: Demand, aim: Aim, fleet: Fleet) -> PoolOrder:
@@ -119,7 +131,7 @@ def _ordered(pools: Sequence[PoolScore], demand: Demand, aim: Aim, fleet: Fleet)
             each.ties(fleet.pools[each.position], gang, each.warnings, scales=scales),
         ),
     )
-    return PoolOrder(found, [each for each in found if each.without_speed])
+    return _order_of(found)
 
 
 def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[PoolScore]:
