@@ -4,7 +4,8 @@
 
 A ratio is to a plain loop of the same run that visits each of the 3,000 pairs of a pool and a runtime once and compares
 two numbers, so that figures of different machines compare. No two demands are alike, no answer is kept, and a pod comes
-or goes before each decision. Times are of the CPU, since others may share the machine.
+or goes before each decision. Times are of the CPU, since others may share the machine, and with the operator's own garbage
+collections (`short_pauses`), which come in explanations.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Final
 import orjson
 
 from bench.placement import world
-from gpujob.cluster.app.short_pauses import THRESHOLDS
+from gpujob.cluster.app.short_pauses import prepare
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.index.cluster_index import ClusterIndex
@@ -144,7 +145,7 @@ def told(name: str, seconds: Sequence[float], loop: float) -> None:
 
 def main(decisions: int) -> None:
     """Prints the table."""
-    gc.set_threshold(*THRESHOLDS)
+    prepare()
     loop, of_nodes, cluster = plain_loop(), Cluster().list_all(("nodes",)), Cluster()
     cold = cluster.list_all()
     fleet: Fleet = cluster.index.fleet()
@@ -153,12 +154,11 @@ def main(decisions: int) -> None:
           f"{sum(pool.free for pool in fleet.pools)} of {sum(pool.total for pool in fleet.pools)} GPUs are free")  # fmt: skip
     print(f"{'':34} {'p50 ms':>10} {'p99 ms':>10} {'p50 ratio':>10} {'p99 ratio':>10}")
     told("plain loop over 3,000 pairs", [loop], loop)
+    changes, demands = events(), world.demands(FIRST + decisions)
     gc.collect()
-    gc.freeze()
-    changes = events()
     placed, event, snapshot, explained = 0, list[float](), list[float](), list[float]()
     chosen: list[tuple[float, Demand]] = []
-    for demand in world.demands(FIRST + decisions):
+    for demand in demands:
         kind, pod = next(changes)
         began = time.thread_time()
         cluster.event(kind, pod)

@@ -49,6 +49,8 @@ from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Precision, Reason
 MOST_ON_A_NODE: Final = 16
 """The most GPUs that a node is taken to have while nothing says how many."""
 
+_new: Final = tuple.__new__
+
 
 class GangEvaluator:
     """Evaluates a demand of one gang on one pool after the other."""
@@ -180,11 +182,12 @@ class _PoolEvaluation:
         warnings = self._warnings + (_UNCHECKED if alike.images[0].facts is None else ()) + alike.warnings + self._after
         pool, gang, price, coming = self._pool, demand.gang, self._price, self._room.coming
         speed, scales, suspected, planned = self._speed, self._asked.scales, self._suspected, self._planned
-        # From a tuple, in three quarters of the time: an explanation makes thousands.
+        before, beyond, likely = self._before, self._beyond, self._risk
+        # From a tuple, in half of the time: an explanation makes thousands.
         candidates = [
-            Candidate._make((
-                pool, image.choice, gang, outcome, self._before + rejections + self._beyond if rejections else unrefused,
-                warnings, price, coming, speed, scales, suspected, planned, self._risk,
+            _new(Candidate, (
+                pool, image.choice, gang, outcome, before + rejections + beyond if rejections else unrefused,
+                warnings, price, coming, speed, scales, suspected, planned, likely,
             ))
             for image, rejections in zip(alike.images, alike.rejections, strict=True)
         ]  # fmt: skip

@@ -7,6 +7,7 @@ every machine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -102,7 +103,7 @@ def ranked(pools: Iterable[Sequence[PoolResult]], demand: Demand) -> tuple[tuple
             equal.setdefault((outcome, refused, index, image), []).append(trial)
     ordered = [equal[rank] for rank in sorted(equal)]
     best = min(ordered[0], key=lambda trial: trial.ranks[0]) if ordered else None
-    return tuple(candidate for trials in ordered for candidate in _by_image(trials)), best
+    return tuple(chain.from_iterable(map(_by_image, ordered))), best
 
 
 def _first(stand: tuple[_Standing, PoolResult]) -> tuple[_Standing, int]:
