@@ -18,17 +18,21 @@ from gpujob.values.untrusted import one_line
 from gpujob.values.vocabulary import Reason
 
 
-class Size(int):
+class _Amount(int):
+    """An amount that prints in a unit, in an f-string too."""
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+
+class Size(_Amount):
     """Bytes that print as a memory size."""
 
     def __str__(self) -> str:
         return format_bytes(self)
 
-    def __format__(self, spec: str) -> str:
-        return format_bytes(self)
 
-
-class Need(int):
+class Need(_Amount):
     """Requested bytes; they print as a memory size that is never below the request, nor above available bytes that hold it."""
 
     has: int | None
@@ -42,9 +46,6 @@ class Need(int):
     def __str__(self) -> str:
         return format_need(self, self.has)
 
-    def __format__(self, spec: str) -> str:
-        return str(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Lack:
@@ -57,33 +58,24 @@ class Lack:
         return format_lack(self.need, self.has)
 
 
-class Dollars(int):
+class Dollars(_Amount):
     """Micro-dollars that print as dollars."""
 
     def __str__(self) -> str:
         return f"${format_dollars(self)}"
 
-    def __format__(self, spec: str) -> str:
-        return f"${format_dollars(self)}"
 
-
-class ExactDollars(int):
+class ExactDollars(_Amount):
     """Micro-dollars that print with every digit."""
 
     def __str__(self) -> str:
         return f"${exact_dollars(self)}"
 
-    def __format__(self, spec: str) -> str:
-        return f"${exact_dollars(self)}"
 
-
-class Cores(int):
+class Cores(_Amount):
     """Millicores that print as a CPU quantity."""
 
     def __str__(self) -> str:
-        return format_millicores(self)
-
-    def __format__(self, spec: str) -> str:
         return format_millicores(self)
 
 
@@ -99,6 +91,11 @@ class Finding:
     def message(self) -> str:
         """The sentence with its numbers; line ends in users' texts are escaped."""
         return one_line(self.sentence.format(*self.numbers))
+
+    @property
+    def document(self) -> dict[str, str]:
+        """The finding in JSON."""
+        return {"reason": self.reason.value, "message": self.message}
 
 
 def apart(*amounts: int) -> tuple[Dollars, ...] | tuple[ExactDollars, ...]:

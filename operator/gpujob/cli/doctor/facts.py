@@ -8,8 +8,15 @@ from typing import Any
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
+from gpujob.values.untrusted import one_line, table
 
 Raw = Mapping[str, Any]
+
+
+def name_of(raw: Raw) -> str:
+    """The name of an object as messages show it: on one line, and no longer than a name can be."""
+    return one_line(str(table(raw, "metadata").get("name", ""))[:253])
+
 
 Right = tuple[str, str, str, bool]
 """Verb, API group, resource with its subresource, and whether it is of the namespace alone."""

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from gpujob.api.served import OPENAPI
 from gpujob.cli.doctor.facts import Facts, Live, Raw, Right
 from gpujob.cli.doctor.namespace import RIGHTS
@@ -17,7 +15,7 @@ from gpujob.cli.input.connection import namespace_of
 from gpujob.cli.input.live import LiveCluster, Refused
 from gpujob.cli.input.site import catalog_for
 from gpujob.fleet.sources.cluster_file import fleet_of, objects_in
-from gpujob.values.untrusted import one_line, table
+from gpujob.values.untrusted import object_in, one_line, table
 from gpujob.values.vocabulary import API_VERSION, GROUP
 
 if TYPE_CHECKING:
@@ -114,21 +112,13 @@ def _listed(cluster: LiveCluster, path: str, selector: str = "") -> Sequence[Raw
 
 def _got(cluster: LiveCluster, path: str) -> dict[str, Any] | None:
     status, body = cluster.get(path)
-    return _object(body) if status == 200 else None
+    return object_in(body) if status == 200 else None
 
 
 def _schemas(cluster: LiveCluster) -> Raw | None:
     """The OpenAPI document of our group: an empty one where the group is not served, None where it may not be read."""
     status, body = cluster.get(OPENAPI)
-    return {} if status == 404 else _object(body) if status == 200 else None
-
-
-def _object(body: bytes) -> dict[str, Any] | None:
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, dict) else None
+    return {} if status == 404 else object_in(body) if status == 200 else None
 
 
 def _rights(cluster: LiveCluster, namespace: str) -> Mapping[Right, bool]:
@@ -159,4 +149,4 @@ def _user(cluster: LiveCluster) -> str:
 def _reviewed(cluster: LiveCluster, path: str, review: dict[str, Any]) -> Raw:
     """The status with which the API server answers a question about the asking account; empty where it does not."""
     status, body = cluster.post(path, review)
-    return table(_object(body) or {}, "status") if status == 201 else {}
+    return table(object_in(body) or {}, "status") if status == 201 else {}

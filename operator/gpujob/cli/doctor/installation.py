@@ -9,7 +9,7 @@ from typing import Final
 from gpujob import __version__
 from gpujob.api.served import missing_in
 from gpujob.catalog.images.versions import at_least
-from gpujob.cli.doctor.facts import Facts
+from gpujob.cli.doctor.facts import Facts, name_of
 from gpujob.cli.doctor.finding import Found, error, fine, set_values, unknown, warning
 from gpujob.cli.input.live import INSTALL
 from gpujob.values.untrusted import one_line, table
@@ -69,7 +69,7 @@ def operator(facts: Facts) -> Iterator[Found]:
         return
     for deployment in facts.live.deployments:
         metadata, status = table(deployment, "metadata"), table(deployment, "status")
-        name = one_line(str(metadata.get("name", ""))[:253])
+        name = name_of(deployment)
         wanted, ready = table(deployment, "spec").get("replicas", 1), status.get("readyReplicas") or 0
         if not wanted:
             yield error(check, "replicaCount is 0, so no operator runs", set_values("--set replicaCount=2"), name)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpujob.catalog.images.versions import at_least
-from gpujob.cli.doctor.facts import Facts, Raw
+from gpujob.cli.doctor.facts import Facts, Raw, name_of
 from gpujob.cli.doctor.finding import Found, error, fine, unknown, warning
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
 from gpujob.fleet.pools.runtime_class import NVIDIA_CLASS
@@ -57,14 +57,14 @@ def device_plugins(facts: Facts) -> Iterator[Found]:
         without, dead = [], []
         for node in facts.nodes:
             if (devices := _devices(node, domain)) is None:
-                if _name(node) in given:
+                if name_of(node) in given:
                     serving += _has_gpu(node, vendor)
                 elif _has_gpu(node, vendor):
-                    without.append(_name(node))
+                    without.append(name_of(node))
             elif devices:
                 serving += 1
             else:
-                dead.append(_name(node))
+                dead.append(name_of(node))
         wrong = wrong or bool(without or dead)
         if without:
             said = f"{len(without)} nodes have {vendor.value} GPUs by their labels and offer none to pods ({several(without)})"
@@ -86,7 +86,7 @@ def labellers(facts: Facts) -> Iterator[Found]:
     }
     for vendor, (label, remedy) in LABELLERS.items():
         nodes = [node for node in facts.nodes if _devices(node, PLUGINS[vendor][0])]
-        bare = [_name(node) for node in nodes if not _is_labelled(node, label) and _name(node) not in described]
+        bare = [name_of(node) for node in nodes if not _is_labelled(node, label) and name_of(node) not in described]
         labelled += len(nodes) - len(bare)
         if bare:
             yield warning(
@@ -102,7 +102,7 @@ def labellers(facts: Facts) -> Iterator[Found]:
 def runtime_classes(facts: Facts) -> Iterator[Found]:
     """Whether pods on NVIDIA nodes reach their devices: the RuntimeClass, and its handler on each node."""
     check = "runtime-class"
-    nodes = {_name(node): _handlers(node) for node in facts.nodes if _devices(node, PLUGINS[Vendor.NVIDIA][0])}
+    nodes = {name_of(node): _handlers(node) for node in facts.nodes if _devices(node, PLUGINS[Vendor.NVIDIA][0])}
     if not nodes:
         return
     known = facts.fleet.runtime_classes.get(NVIDIA_CLASS)
@@ -160,7 +160,7 @@ def kernels(facts: Facts) -> Iterator[Found]:
     for node in facts.nodes:
         if _devices(node, PLUGINS[Vendor.AMD][0]):
             info = table(table(node, "status"), "nodeInfo")
-            versions[one_line(str(info.get("kernelVersion", ""))[:100])].append(_name(node))
+            versions[one_line(str(info.get("kernelVersion", ""))[:100])].append(name_of(node))
     for version, nodes in sorted(versions.items()):
         release = re.match(r"[0-9]+[.][0-9]+", version)
         if release is None:
@@ -170,10 +170,6 @@ def kernels(facts: Facts) -> Iterator[Found]:
             yield warning(check, said, "update the nodes to a system of ROCm's system requirements")
         else:
             yield fine(check, f"kernel {version} on {len(nodes)} AMD nodes")
-
-
-def _name(node: Raw) -> str:
-    return one_line(str(table(node, "metadata").get("name", ""))[:253])
 
 
 def _devices(node: Raw, domain: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gpujob.cli.doctor.facts import Facts, Raw
+from gpujob.cli.doctor.facts import Facts, Raw, name_of
 from gpujob.cli.doctor.finding import Found, error, fine, unknown, warning
 from gpujob.values.finding import counted, several
 from gpujob.values.untrusted import one_line, table
@@ -28,7 +28,7 @@ def kept(facts: Facts) -> Iterator[Found]:
             check, "the CRDs may not be read, or are not there", "ask an admin whether the chart has crds.keep=true"
         )
         return
-    goes = sorted(_name(crd) for crd in facts.live.crds if _goes_with_a_release(crd))
+    goes = sorted(name_of(crd) for crd in facts.live.crds if _goes_with_a_release(crd))
     if goes:
         said = (
             f"the chart's crds.keep is false, so that helm deletes {several(goes)} with every object of them and every pod "
@@ -111,8 +111,4 @@ def _unread(check: str) -> Found:
 
 def _full_name(job: Raw) -> str:
     metadata = table(job, "metadata")
-    return one_line(f"{str(metadata.get('namespace', 'default'))[:63]}/{_name(job)}")
-
-
-def _name(raw: Raw) -> str:
-    return one_line(str(table(raw, "metadata").get("name", ""))[:253])
+    return one_line(f"{str(metadata.get('namespace', 'default'))[:63]}/{name_of(job)}")

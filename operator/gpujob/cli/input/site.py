@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from gpujob.cli.input.sources import print_notes, read_catalog
 from gpujob.values.errors import BadInput
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from gpujob.catalog.catalog import Catalog
     from gpujob.cli.input.request import Request
     from gpujob.fleet.pools.pool import Pool
-
-NAMESPACE: Final = "gpujob-system"
-"""The operator's namespace unless --operator-namespace names another."""
 
 
 def catalog_for(request: Request, documents: Sequence[Any]) -> Catalog:

@@ -8,22 +8,20 @@ from typing import Any, Final
 
 from gpujob import __version__
 from gpujob.cli.doctor.finding import Found, Level
-from gpujob.cli.output.drawing import console_of, print_table
+from gpujob.cli.output.drawing import print_table, printed
 from gpujob.values.finding import counted
 
+HEADERS: Final = ("LEVEL", "CHECK", "ABOUT", "FINDING", "REMEDY")
 STYLES: Final = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.UNKNOWN: "dim", Level.OK: "green"}
 
 
 def print_findings(found: Sequence[Found], *, wide: bool, color: bool) -> None:
     """A table of the findings, the worst first; what is well is counted, and shown where it is `wide`."""
     shown = [each for level in Level for each in found if each.level is level and (wide or level is not Level.OK)]
-    console = console_of(color)
-    with console.capture() as captured:
+    if shown:
         rows = [[each.level.value, each.check, each.about, each.message, each.remedy] for each in shown]
-        print_table(
-            console, ["LEVEL", "CHECK", "ABOUT", "FINDING", "REMEDY"], rows, [STYLES[each.level] for each in shown]
-        )
-    print(captured.get() if shown else "", end="")
+        with printed(color) as console:
+            print_table(console, HEADERS, rows, [STYLES[each.level] for each in shown])
     print(summary(found))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpujob.placement.capacity.shortage import barred
-from gpujob.values.finding import Finding, Size
+from gpujob.values.finding import Size
 from gpujob.values.quantity import format_dollars
 
 if TYPE_CHECKING:
@@ -40,14 +40,10 @@ def _pool(pool: Pool, fleet: Fleet) -> dict[str, Any]:
         "cpuArchitecture": pool.cpu_architecture,
         "pricePerGPUHour": format_dollars(pool.price.per_gpu_hour) if pool.price else None,
         "priceSource": pool.price.source if pool.price else None,
-        "problem": _finding(problem) if problem else None,
-        "warnings": [_finding(warning) for warning in pool.warnings],
-        "notReady": [{"node": node.name, **_finding(node.unready)} for node in pool.nodes if node.unready],
-        "suspected": [{"node": node.name, **_finding(node.suspected)} for node in pool.nodes if node.suspected],
-        "planned": [{"node": node.name, **_finding(node.planned)} for node in pool.nodes if node.planned],
+        "problem": problem.document if problem else None,
+        "warnings": [warning.document for warning in pool.warnings],
+        "notReady": [{"node": node.name, **node.unready.document} for node in pool.nodes if node.unready],
+        "suspected": [{"node": node.name, **node.suspected.document} for node in pool.nodes if node.suspected],
+        "planned": [{"node": node.name, **node.planned.document} for node in pool.nodes if node.planned],
         "overlap": {"olderPool": overlap[0], "node": overlap[1]} if overlap else None,
     }
-
-
-def _finding(finding: Finding) -> dict[str, str]:
-    return {"reason": finding.reason.value, "message": finding.message}

@@ -184,7 +184,7 @@ def _why_not(answer: WhyNot) -> dict[str, Any]:
     return {
         "pool": answer.pool.name,
         "outcome": answer.outcome.value,
-        "reasons": [{"reason": each.reason.value, "message": each.message} for each in answer.reasons],
+        "reasons": [finding.document for finding in answer.reasons],
         "change": answer.change,
         "fix": changes[0] if len(changes) == 1 else None,
         "together": changes if len(changes) > 1 else None,

@@ -67,8 +67,6 @@ ALL_VOLUMES: Final = "PersistentVolumeList"
 MAX_DEPTH: Final = 16
 """The depth of Lists within Lists that is read."""
 
-_Key = tuple[str, str, str]
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterObjects:

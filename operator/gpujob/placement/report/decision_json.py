@@ -176,7 +176,7 @@ def _worth(candidate: Candidate) -> dict[str, Any]:
 
 
 def _findings(findings: Iterable[Finding]) -> list[Mapping[str, str]]:
-    return [{"reason": finding.reason.value, "message": finding.message} for finding in findings]
+    return [finding.document for finding in findings]
 
 
 def _price(micro: int | None) -> str | None:
