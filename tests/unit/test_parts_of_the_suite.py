@@ -23,11 +23,17 @@ from tests.parts import BACKGROUND_NICE, PARTS, Outcome, Part, When, run, summar
 REPOSITORY = Path(__file__).parent.parent.parent
 
 
+@pytest.fixture(autouse=True)
+def without_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of these tests need no plugin, and the imports of plugins take three quarters of the start of pytest."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def part(name: str, folder: Path, text: str) -> Part:
     """A part of one file of tests."""
     path = folder / f"test_{name}.py"
     path.write_text(text)
-    return Part(name, (str(path), f"--rootdir={folder}", "-p", "no:xdist", "-q"))
+    return Part(name, (str(path), f"--rootdir={folder}", "-q"))
 
 
 def test_a_part_that_fails_is_named_and_the_others_run_to_their_end(tmp_path: Path) -> None:
@@ -215,7 +221,8 @@ def test_several_processes_get_whole_files_and_the_longest_first() -> None:
     assert [item.nodeid for item in items] == wanted
 
 
-def test_it_runs_as_a_module() -> None:
+def test_it_runs_as_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
     done = subprocess.run(
         [sys.executable, "-m", "tests.parts", "--help"], capture_output=True, text=True, check=False, cwd=REPOSITORY
     )

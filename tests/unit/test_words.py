@@ -7,6 +7,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -77,16 +78,19 @@ def programs() -> list[Path]:
     return modules() + sorted(RUNNER.rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The tree of a module, which several tests read."""
+    return ast.parse(path.read_text())
+
+
 def words(name: str) -> set[str]:
     return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
 
 
 @pytest.mark.parametrize("path", programs(), ids=lambda path: path.relative_to(ROOT.parent).as_posix())
 def test_modules_classes_and_functions_have_standard_names(path: Path) -> None:
-    named = [
-        path.stem,
-        *(node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, DEFINITIONS)),
-    ]
+    named = [path.stem, *(node.name for node in ast.walk(parsed(path)) if isinstance(node, DEFINITIONS))]
     found = {f"{name}: write {RETIRED[word]} for {word}" for name in named for word in words(name) & RETIRED.keys()}
     assert not found
 
@@ -121,7 +125,7 @@ def names_of_values(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", programs(), ids=lambda path: path.relative_to(ROOT.parent).as_posix())
 def test_parameters_variables_and_attributes_have_no_retired_words(path: Path) -> None:
-    assert not {name for name in names_of_values(ast.parse(path.read_text())) if words(name) & RETIRED_OF_VALUES}
+    assert not {name for name in names_of_values(parsed(path)) if words(name) & RETIRED_OF_VALUES}
 
 
 def test_values_are_found_wherever_they_are_named() -> None:
@@ -156,7 +160,7 @@ def test_a_folder_has_at_most_a_dozen_entries_and_says_what_it_holds(folder: Pat
         if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").is_file()
     }
     assert len(entries) <= MOST_ENTRIES, sorted(entries)
-    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    assert ast.get_docstring(parsed(folder / "__init__.py"))
 
 
 MOST_LINES = 350
@@ -179,7 +183,7 @@ def test_a_folder_of_several_modules_says_in_which_order_to_read_all_of_them(fol
     names = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
     if len(names) < MODULES_WITH_AN_ORDER:
         return
-    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    text = ast.get_docstring(parsed(folder / "__init__.py")) or ""
     _, found, order = text.partition("Reading order: ")
     assert found, f"write a paragraph `Reading order:` in {folder.name}/__init__.py"
     said = set(re.findall(r"`(\w+)`", order.split("\n\n")[0]))

@@ -24,6 +24,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 MIXED = ROOT / "examples" / "clusters" / "mixed.yaml"
 CATALOG = HERE / "catalog.yaml"
+PAUSE = 0.01
+"""Seconds after which a server sees that its test has ended; half a second by default, for which each of these tests would wait."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def served(answer: Callable[..., tuple[Any, ...]], folder: Path) -> Iterator[Pat
             pass
 
     listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=listening.serve_forever, daemon=True).start()
+    Thread(target=listening.serve_forever, args=(PAUSE,), daemon=True).start()
     path = folder / "kubeconfig"
     path.write_text(yaml.safe_dump(kubeconfig_of(f"http://127.0.0.1:{listening.server_address[1]}")))
     yield path

@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,14 +22,15 @@ print(code, *sorted(sys.modules), file=sys.stderr)
 """
 
 
-def modules(*arguments: str | Path) -> set[str]:
-    """The modules that a command has imported when it ends."""
+@cache
+def modules(*arguments: str | Path) -> frozenset[str]:
+    """The modules that a command has imported when it ends; each command runs once for all tests that ask of it."""
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED, *map(str, arguments)], capture_output=True, text=True, check=True, timeout=60
     )
     code, *names = done.stderr.splitlines()[-1].split()
     assert code == "0"
-    return set(names)
+    return frozenset(names)
 
 
 @pytest.mark.parametrize(

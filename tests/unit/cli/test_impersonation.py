@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cli_room import kubeconfig_of
+from cli_room import PAUSE, kubeconfig_of
 
 from gpujob.cli.input.connection import connect
 from gpujob.cli.input.impersonation import headers_of
@@ -48,7 +48,7 @@ def asked() -> Iterator[tuple[str, list[list[tuple[str, str]]]]]:
             pass
 
     listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=listening.serve_forever, daemon=True).start()
+    Thread(target=listening.serve_forever, args=(PAUSE,), daemon=True).start()
     yield f"http://127.0.0.1:{listening.server_address[1]}", seen
     listening.shutdown()
     listening.server_close()
