@@ -23,6 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 from urllib.request import Request, urlopen
 
 from tests.e2e.cluster.binaries import RELEASE_MODULE, RELEASE_TOOLS, build
+from tests.ports import free_port
 
 USER, PASSWORD, REFRESH = "puller", "pass:word", "refresh-token"
 _SERVICE, _ISSUER = "tests", "tests"
@@ -98,10 +99,8 @@ def started(folder: Path) -> Iterator[Registry]:
          "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", "tls.key", "-out", "tls.crt"],
         cwd=folder, check=True, capture_output=True,
     )  # fmt: skip
-    with _tokens(folder) as realm, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
+    with _tokens(folder) as realm:
+        port = free_port()
         settings = {
             "version": "0.1",
             "log": {"level": "error", "accesslog": {"disabled": True}},

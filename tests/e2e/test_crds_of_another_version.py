@@ -15,7 +15,7 @@ from tests.e2e.cluster import eventually, remains
 from tests.e2e.conftest import Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.team import Team
-from tests.unit.cluster.test_it_starts_as_installed import free_port
+from tests.ports import free_port
 
 pytestmark = pytest.mark.e2e
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from tests.e2e.conftest import Fleet, Operators
 from tests.e2e.operator_process import NAMESPACE, OperatorProcess
 from tests.e2e.reporter import own_address
 from tests.e2e.team import Team
+from tests.ports import free_port
 from tests.prometheus.boards import BOARDS, Target, sent, targets
 from tests.prometheus.programs import program
 from tests.prometheus.promtool import SAMPLES
@@ -117,10 +117,11 @@ def opened() -> Iterator[Open]:
 def scraped(no_operator: None, operators: Operators) -> Iterator[OperatorProcess]:
     """An operator that serves its metrics and reads reporters often."""
     made = operators("scraped")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    made.settings |= {"GPUJOB_METRICS_PORT": str(port), "GPUJOB_LISTEN": "127.0.0.1", "GPUJOB_SCRAPE_SECONDS": "1"}
+    made.settings |= {
+        "GPUJOB_METRICS_PORT": str(free_port()),
+        "GPUJOB_LISTEN": "127.0.0.1",
+        "GPUJOB_SCRAPE_SECONDS": "1",
+    }
     made.start_without_waiting_for_the_lease()
     yield made
     made.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from tests.e2e.chart import set_values
 from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.conftest import Operators
 from tests.e2e.operator_process import NAMESPACE, OperatorProcess
+from tests.ports import free_port
 
 pytestmark = pytest.mark.e2e
 
@@ -32,9 +32,7 @@ def scraped(cluster: Cluster, operator: OperatorProcess, operators: Operators, t
         cwd=tmp_path, check=True, capture_output=True,
     )  # fmt: skip
     set_values(cluster, metrics={"port": 9464, "tlsSecret": "metrics-tls", "authentication": {"enabled": True}})
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = operators("scraped")
     process.settings |= {
         "GPUJOB_METRICS_PORT": str(port), "GPUJOB_METRICS_AUTHENTICATION": "true", "GPUJOB_METRICS_TLS": str(tmp_path),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import urllib.error
 import urllib.parse
@@ -18,6 +17,7 @@ from typing import Any
 import yaml
 
 from tests.e2e.cluster import eventually
+from tests.ports import free_port
 from tests.prometheus.programs import program
 from tests.prometheus.promtool import RULES
 
@@ -89,7 +89,7 @@ class Prometheus:
             "scrape_configs": list(scrapes),
         }
         (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
-        self.port = _free_port()
+        self.port = free_port()
         self.log = folder / "prometheus.log"
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -150,9 +150,3 @@ class Prometheus:
         except urllib.error.HTTPError as error:
             raise ValueError(f"{parameters['query']}: {json.load(error)['error']}") from None
         return result
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -23,6 +23,7 @@ from yarl import URL
 
 from gpujob.api.served import OPENAPI
 from gpujob.cluster.client.kubeconfig import Connection, UnusableConnection, tls_context
+from tests.ports import free_port
 from tests.unit.api.test_served_crds import document
 from tests.unit.cluster.as_installed import USER, command_line, missing
 
@@ -99,12 +100,6 @@ async def serving(app: web.Application, tls: ssl.SSLContext, host: str = "127.0.
         yield server.port
     finally:
         await server.close()
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def needs_namespaces() -> None:

@@ -14,7 +14,8 @@ from yarl import URL
 from gpujob.cluster.app.http_server import Endpoints
 from gpujob.cluster.app.settings import YEAR, read_settings
 from gpujob.values.errors import BadInput
-from tests.unit.cluster.test_it_starts_as_installed import free_port, needs_ipv6
+from tests.ports import free_port
+from tests.unit.cluster.test_it_starts_as_installed import needs_ipv6
 
 
 @pytest.mark.parametrize("name", ["HOLD", "PROVISION", "UNBOUND"])

@@ -20,7 +20,7 @@ from gpujob.cluster.client.api_errors import Unreachable
 from gpujob.cluster.client.client import ApiClient
 from gpujob.cluster.client.rate_limit import Patience
 from gpujob.values.errors import BadInput
-from tests.unit.cluster.test_it_starts_as_installed import free_port
+from tests.ports import free_port
 
 READER = {"username": "system:serviceaccount:monitoring:prometheus", "uid": "7", "groups": ["system:authenticated"],
           "extra": {"pod": ["p"]}}  # fmt: skip

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.runner.running import ON_PATH, PROGRAMS, free_port, run
+from tests.ports import free_port
+from tests.unit.runner.running import ON_PATH, PROGRAMS, run
 
 SCRAPE = f"import sys; sys.path.append({str(PROGRAMS)!r}); from scraping import page\n"
 TORCH = {

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests import torch_tree
-from tests.unit.runner.running import PROGRAMS, free_port, run
+from tests.ports import free_port
+from tests.unit.runner.running import PROGRAMS, run
 
 PATIENCE = 900.0
 
