@@ -1,4 +1,4 @@
-"""Fleet and cost: what there is, who holds it, what it costs, who waits."""
+"""Fleet and cost: devices, their holders, their cost, and waiting jobs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ POOLS: Final = 'pool=~"$pool", vendor=~"$vendor"'
 TEAMS: Final = 'namespace=~"$namespace"'
 PRICE: Final = f"max by (pool) (gpujob_pool_price_dollars_per_gpu_hour{{{POOLS}}})"
 ON_POOLS: Final = f"* on (namespace, job) group_left (pool, vendor) max by (namespace, job, pool, vendor) (gpujob_job_info{{{POOLS}}})"
-"""Joins a series of jobs with where they run."""
+"""Joins a series of jobs with their pool and vendor."""
 
 NOW: Final = Row(
     "Now",
     [
         stat(
             "Jobs running",
-            "GPUJobs whose pods all run, in the chosen pools.",
+            "GPUJobs with all pods running, in the chosen pools.",
             f'sum(gpujob_jobs{{state="Running", {POOLS}}}) or vector(0)',
             "short",
         ),
@@ -31,19 +31,19 @@ NOW: Final = Row(
         ),
         stat(
             "Dollars an hour",
-            "What the running jobs of the chosen namespaces cost now, measured over five minutes.",
+            "Cost of the running jobs of the chosen namespaces, measured over five minutes.",
             f"sum(gpujob:job_cost:dollars_per_hour{{{TEAMS}}}) or vector(0)",
             "currencyUSD",
         ),
         stat(
             "Dollars an hour for free GPUs",
-            "Price of the devices that a job could take now and none does.",
+            "Price of the free devices that a job could use now.",
             f"sum(gpujob_pool_gpus_free{{{POOLS}}} * on (pool) group_left () {PRICE})",
             "currencyUSD",
         ),
         stat(
             "Spent in this range",
-            "What the jobs of the chosen namespaces cost in the chosen time.",
+            "Cost of the jobs of the chosen namespaces in the chosen time.",
             f"sum(increase(gpujob_job_cost_dollars_total{{{TEAMS}}}[$__range]))",
             "currencyUSD",
         ),
@@ -55,7 +55,7 @@ POOLS_ROW: Final = Row(
     [
         table(
             "Pools",
-            "Devices and list price of each pool; no price means that it is unknown, not that it is free.",
+            "Devices and price of each pool; a missing price is unknown, not 0.",
             ["pool", "vendor", "accelerator"],
             [
                 Column("GPUs", f"sum by (pool, vendor, accelerator) (gpujob_pool_gpus{{{POOLS}}})", "short"),
@@ -85,21 +85,21 @@ COST: Final = Row(
     [
         graph(
             "Dollars an hour by namespace",
-            "What running jobs cost.",
+            "Cost of running jobs.",
             [Query(f"sum by (namespace) (gpujob:job_cost:dollars_per_hour{{{TEAMS}}})", "{{namespace}}")],
             "currencyUSD",
             stacked=True,
         ),
         graph(
             "Dollars an hour by pool",
-            "The same, by where the jobs run.",
+            "Cost of running jobs, by their pool.",
             [Query(f"sum by (pool) (gpujob:job_cost:dollars_per_hour{{{TEAMS}}} {ON_POOLS})", "{{pool}}")],
             "currencyUSD",
             stacked=True,
         ),
         table(
             "Most expensive jobs",
-            "The ten jobs that cost most an hour, and what their dollars buy.",
+            "The ten jobs with the highest cost an hour, and their tokens per dollar.",
             ["namespace", "job"],
             [
                 Column("$ per hour", f"topk(10, gpujob:job_cost:dollars_per_hour{{{TEAMS}}} > 0)", "currencyUSD"),
@@ -123,7 +123,7 @@ QUEUE: Final = Row(
         ),
         graph(
             "Time in the queue",
-            "From creation until the child exists: median and slowest twentieth, over a time as long as the chosen range.",
+            "From creation until the child Job exists: median and slowest twentieth, over a time as long as the chosen range.",
             [
                 Query(
                     f"histogram_quantile({q}, sum by (le) (increase(gpujob_queue_wait_seconds_bucket[$__range])))",
@@ -136,7 +136,7 @@ QUEUE: Final = Row(
         ),
         graph(
             "Decisions",
-            "What was decided of jobs, by reason; repeated decisions that change nothing are not counted.",
+            "Decisions about jobs, by reason; a repeated decision with the same result does not count.",
             [
                 Query(
                     "sum by (verdict, reason) (increase(gpujob_decisions_total[$__rate_interval]))",
@@ -148,7 +148,7 @@ QUEUE: Final = Row(
         ),
         graph(
             "Failed preflights",
-            "GPUJobs that stand with a failed preflight, by pool and reason; several of a pool are the pool's fault.",
+            "GPUJobs with a failed preflight, by pool and reason; several in one pool point to the pool.",
             [
                 Query("sum by (pool, reason) (gpujob_jobs_preflight_failed)", "{{pool}} {{reason}}"),
                 Query("sum(gpujob_jobs_preflight_failed) or vector(0)", "all"),
@@ -164,7 +164,7 @@ DEVICES: Final = Row(
     [
         graph(
             "Utilization by vendor",
-            "Mean over the devices that jobs hold; of whole devices and MIG slices.",
+            "Mean over the devices that jobs hold: whole devices and MIG slices.",
             [Query(f"avg by (vendor) (gpujob:device_utilization:ratio{{{TEAMS}}})", "{{vendor}}")],
             "percentunit",
         ),
@@ -182,7 +182,7 @@ DEVICES: Final = Row(
         ),
         graph(
             "Power by vendor",
-            "Of whole devices; what a part of a device draws is unknown.",
+            "Power of whole devices; that of parts of a device is unknown.",
             [Query(f"sum by (vendor) (gpujob:device_power:watts{{{TEAMS}}})", "{{vendor}}")],
             "watt",
         ),
@@ -192,7 +192,7 @@ DEVICES: Final = Row(
 FLEET: Final = dashboard(
     "gpujob-fleet",
     "GPUJob / Fleet and cost",
-    "What devices there are, who holds them, what that costs, and who waits.",
+    "Devices, their holders, their cost, and waiting jobs.",
     [
         variable("vendor", "Vendor", "label_values(gpujob_pool_gpus, vendor)"),
         variable("pool", "Pool", 'label_values(gpujob_pool_gpus{vendor=~"$vendor"}, pool)'),

@@ -1,4 +1,4 @@
-"""One GPUJob: how far, how fast, for how much, and what its devices do meanwhile."""
+"""One GPUJob: its progress, speed and cost, and the activity of its devices."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ PLACES: Final = f"max by (namespace, job, state, pool, vendor, accelerator, prof
 BY_DEVICE: Final = "{{node}} device {{device}}"
 
 STANDING: Final = Row(
-    "How far",
+    "Progress",
     [
         stat(
             "Progress",
-            "How much is done, where the program says it.",
+            "Finished share of the job, if the program reports it.",
             f"max(gpujob_job_progress_ratio{{{THIS}}})",
             "percentunit",
             max=1,
         ),
         stat("Steps a second", "Optimizer steps of the job.", f"sum(gpujob:job_steps:rate5m{{{THIS}}})", "short"),
-        stat("Tokens a second", "Over all its processes.", f"sum(gpujob:job_tokens:rate5m{{{THIS}}})", "short"),
+        stat("Tokens a second", "Over all processes of the job.", f"sum(gpujob:job_tokens:rate5m{{{THIS}}})", "short"),
         stat(
             "Since the last step",
-            "A job that stays here stands still; longer than 15 minutes raises GPUJobStalled.",
+            "A job without a sign of work for its bound (spec.stall) gets the condition Stalled, which raises GPUJobStalled.",
             f"time() - max(gpujob_job_last_step_timestamp_seconds{{{THIS}}})",
             "s",
         ),
@@ -41,8 +41,8 @@ STANDING: Final = Row(
             "short",
         ),
         table(
-            "Where it runs",
-            "Pool, device and state. A job that has ended holds no GPU; `on GPU` is No where it trains on the CPU.",
+            "Placement",
+            "Pool, device and state. A job that has ended holds no GPU; `on GPU` is No if it trains on the CPU.",
             ["namespace", "job", "state", "pool", "vendor", "accelerator", "profile"],
             [
                 Column(
@@ -62,11 +62,11 @@ STANDING: Final = Row(
 )
 
 SPEED: Final = Row(
-    "How fast",
+    "Speed",
     [
         graph(
             "Tokens a second",
-            "Of the whole job, as the operator reads it.",
+            "Tokens of the whole job, as the operator reads them.",
             [
                 Query(
                     f"sum by (namespace, job) (rate(gpujob_job_tokens_total{{{THIS}}}[$__rate_interval]))",
@@ -76,8 +76,8 @@ SPEED: Final = Row(
             "short",
         ),
         graph(
-            "Time of a step",
-            "The median, and the slowest tenth and hundredth of the last 512 steps, of the slowest process.",
+            "Step duration",
+            "Median, slowest tenth and slowest hundredth of the last 512 steps of the slowest process.",
             [
                 Query(
                     f"max by (namespace, job, quantile) (gpujob_step_duration_seconds{{{THIS}}})",
@@ -88,13 +88,13 @@ SPEED: Final = Row(
         ),
         graph(
             "Waiting for data",
-            "Share of the time in which a process waits for its DataLoader. Near 1: storage or workers hold the GPUs back.",
+            "Share of the time in which a process waits for its DataLoader. Near 1: storage or DataLoader workers limit the GPUs.",
             [Query(f"max by (namespace, job, rank) (gpujob_data_wait_ratio{{{THIS}}})", "{{job}} rank {{rank}}")],
             "percentunit",
         ),
         graph(
             "Samples a second",
-            "What goes through the DataLoader, of the whole job.",
+            "Samples from the DataLoader, of the whole job.",
             [
                 Query(
                     f"sum by (namespace, job) (rate(gpujob_job_samples_total{{{THIS}}}[$__rate_interval]))",
@@ -105,13 +105,13 @@ SPEED: Final = Row(
         ),
         graph(
             "Progress",
-            "As the program says it.",
+            "As the program reports it.",
             [Query(f"max by (namespace, job) (gpujob_job_progress_ratio{{{THIS}}})", "{{namespace}}/{{job}}")],
             "percentunit",
         ),
         graph(
             "Loss and other numbers",
-            "What the program logs: by a Hugging Face Trainer, or by gpujob_report.",
+            "Numbers that the program logs, by a Hugging Face Trainer or by gpujob_report.",
             [Query(f"max by (namespace, job, name) (gpujob_training_metric{{{THIS}}})", "{{job}} {{name}}")],
             "short",
         ),
@@ -119,17 +119,17 @@ SPEED: Final = Row(
 )
 
 DEVICES: Final = Row(
-    "Its devices",
+    "Devices",
     [
         graph(
             "Utilization",
-            "By the vendor's exporter, of whole devices and MIG slices.",
+            "From the vendor's exporter, for whole devices and MIG slices.",
             [Query(f"gpujob:device_utilization:ratio{{{THIS}}}", BY_DEVICE)],
             "percentunit",
         ),
         graph(
             "Memory in use",
-            "By the vendor's exporter: whatever holds it.",
+            "From the vendor's exporter, over all processes on the device.",
             [
                 Query(f"gpujob:device_memory_used:bytes{{{THIS}}}", BY_DEVICE),
                 Query(f"min(gpujob:device_memory_total:bytes{{{THIS}}})", "smallest device"),
@@ -138,19 +138,17 @@ DEVICES: Final = Row(
         ),
         graph(
             "PyTorch's memory",
-            "Held by the allocator now, and at most so far; of the fullest process.",
+            "Reserved by the allocator of the fullest process: now, and the most so far.",
             [
                 Query(f"max by (namespace, job) (gpujob_device_memory_reserved_bytes{{{THIS}}})", "{{job}} held"),
-                Query(
-                    f"max by (namespace, job) (gpujob_device_memory_reserved_peak_bytes{{{THIS}}})", "{{job}} at most"
-                ),
+                Query(f"max by (namespace, job) (gpujob_device_memory_reserved_peak_bytes{{{THIS}}})", "{{job}} peak"),
             ],
             "bytes",
         ),
         graph("Power", "Of whole devices.", [Query(f"gpujob:device_power:watts{{{THIS}}}", BY_DEVICE)], "watt"),
         graph(
             "Temperature",
-            "Of the hottest point that the device reports.",
+            "Hottest point that the device reports.",
             [Query(f"gpujob:device_temperature:celsius{{{THIS}}}", BY_DEVICE)],
             "celsius",
         ),
@@ -171,7 +169,7 @@ DEVICES: Final = Row(
 JOB: Final = dashboard(
     "gpujob-job",
     "GPUJob / One job",
-    "How far a job is, how fast, for how much, and what its devices do.",
+    "Progress, speed and cost of a job, and the activity of its devices.",
     [
         variable("namespace", "Namespace", "label_values(gpujob_job_info, namespace)"),
         variable("job", "Job", 'label_values(gpujob_job_info{namespace=~"$namespace"}, job)'),

@@ -1,4 +1,4 @@
-"""The operator's health: does it hear, does it decide, does the API server answer."""
+"""The operator's health: its watches, its decisions, and the answers of the API server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _quantiles(histogram: str) -> list[Query]:
 OPERATOR: Final = dashboard(
     "gpujob-operator",
     "GPUJob / Operator health",
-    "Whether the operator hears of changes, decides, and is answered.",
+    "Watches, decisions and requests of the operator.",
     [
         variable("job", "Job", "label_values(gpujob_operator_leader, job)"),
         variable("instance", "Instance", 'label_values(gpujob_operator_leader{job=~"$job"}, instance)'),
@@ -36,14 +36,14 @@ OPERATOR: Final = dashboard(
             [
                 stat(
                     "Leaders",
-                    "Exactly one acts; the others wait for its Lease.",
+                    "Exactly one process leads; the others wait for its Lease.",
                     f"sum(gpujob_operator_leader{{{THIS}}})",
                     "short",
                     width=6,
                 ),
                 stat(
-                    "Longest silence",
-                    "Seconds since the last byte of the quietest watch; past 180 the process restarts.",
+                    "Oldest watch event",
+                    "Seconds since the last byte of the quietest watch; more than 90 raises GPUJobOperatorWatchSilent.",
                     f"max(gpujob_watch_age_seconds{{{THIS}}})",
                     "s",
                     width=6,
@@ -57,7 +57,7 @@ OPERATOR: Final = dashboard(
                 ),
                 stat(
                     "Retries a second",
-                    "Steps of jobs that had to be tried again.",
+                    "Steps of jobs that failed and are retried.",
                     _rate("gpujob_retries_total"),
                     "short",
                     width=6,
@@ -65,7 +65,7 @@ OPERATOR: Final = dashboard(
             ],
         ),
         Row(
-            "Hearing",
+            "Watches",
             [
                 graph(
                     "Age of the watches",
@@ -75,24 +75,24 @@ OPERATOR: Final = dashboard(
                 ),
                 graph(
                     "Lists after the first",
-                    "A watch that ended and was made good by a list; now and then is everyday.",
+                    "Lists after a watch that ended; a few are normal.",
                     [Query(_rate("gpujob_watch_relists_total", "kind"), "{{kind}}")],
                     "ops",
                 ),
                 graph(
-                    "Objects left out",
-                    "Objects that cannot be read; the log names them.",
+                    "Ignored objects",
+                    "Objects that the operator cannot read; its log names them.",
                     [Query(_rate("gpujob_objects_unread_total", "kind"), "{{kind}}")],
                     "ops",
                 ),
             ],
         ),
         Row(
-            "Deciding",
+            "Decisions",
             [
                 graph(
                     "Rounds a second",
-                    "Looks at everything that changed.",
+                    "Each round reconciles the objects that changed.",
                     [Query(_rate("gpujob_rounds_total"), "rounds")],
                     "ops",
                 ),
@@ -104,14 +104,14 @@ OPERATOR: Final = dashboard(
                 ),
                 graph(
                     "From decision to child",
-                    "The operator's own time until the child exists and the status says so, over a time as long as the chosen range.",
+                    "The operator's own time until child Job and status are written, over a time as long as the chosen range.",
                     _quantiles("gpujob_placement_seconds"),
                     "s",
                 ),
             ],
         ),
         Row(
-            "Needing",
+            "Resources",
             [
                 graph(
                     "CPU",

@@ -29,7 +29,7 @@ def _ratio(figure: str) -> str:
 VENDORS: Final = dashboard(
     "gpujob-vendors",
     "GPUJob / AMD against NVIDIA",
-    "Jobs of one profile are the same work: what a GPU of each kind does of it, and what a dollar buys. Running jobs only.",
+    "Running jobs of one profile, which do the same work: speed of a GPU of each kind, and tokens per dollar.",
     [variable("profile", "Profile", "label_values(gpujob:profile_gpus:sum, profile)")],
     [
         Row(
@@ -51,7 +51,7 @@ VENDORS: Final = dashboard(
                 ),
                 stat(
                     "Cheapest million tokens",
-                    "On the best device of those that run this now.",
+                    "On the best of the devices that run this work now.",
                     f"min({PER_MILLION})",
                     "currencyUSD",
                     width=6,
@@ -59,7 +59,7 @@ VENDORS: Final = dashboard(
                 stat("GPUs compared", "Devices of running jobs that name a profile.", f"sum({GPUS})", "short", width=6),
                 table(
                     "By profile and device",
-                    "The figures of now. Without a price there are no dollars; without samples or tokens no speed.",
+                    "Current figures. Without a price there are no dollars; without samples or tokens no speed.",
                     ["profile", "vendor", "accelerator"],
                     [
                         Column("GPUs", GPUS, "short"),
@@ -77,22 +77,22 @@ VENDORS: Final = dashboard(
             "Over time",
             [
                 graph("Tokens a second per GPU", "Speed of one device.", [Query(f"{TOKENS} / {GPUS}", NAMED)], "short"),
-                graph("Tokens per dollar", "What a dollar buys.", [Query(PER_DOLLAR, NAMED)], "short"),
+                graph("Tokens per dollar", "Tokens for one dollar.", [Query(PER_DOLLAR, NAMED)], "short"),
                 graph(
                     "Cost of a million tokens",
-                    "The same, the other way round.",
+                    "Dollars for a million tokens.",
                     [Query(PER_MILLION, NAMED)],
                     "currencyUSD",
                 ),
                 graph(
                     "Samples a second per GPU",
-                    "For work that has no tokens.",
+                    "For work without tokens.",
                     [Query(f"{SAMPLES} / {GPUS}", NAMED)],
                     "short",
                 ),
                 graph(
                     "Joules per token",
-                    "Power of the devices over their tokens; of jobs on whole devices with a vendor's exporter.",
+                    "Power of the devices divided by their tokens; for jobs on whole devices with a vendor's exporter.",
                     [Query(ENERGY, NAMED)],
                     "joule",
                 ),

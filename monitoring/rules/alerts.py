@@ -23,7 +23,7 @@ _OF_JOBS: Final = [
         lasts="1m",
         severity="warning",
         summary=f"{_A_JOB} makes no step",
-        description="It runs on pool {{ $labels.pool }}, holds its GPUs, and its condition Stalled says which rank is behind.",
+        description="It runs on pool {{ $labels.pool }}, holds its GPUs, and its condition Stalled names the rank that is behind.",
         page="job-stalled",
     ),
     Alert(
@@ -32,7 +32,7 @@ _OF_JOBS: Final = [
         lasts="5m",
         severity="warning",
         summary=f"{_A_JOB} trains on the CPU",
-        description="It holds GPUs, and a process of it that makes steps has no memory on any.",
+        description="It holds GPUs, but one of its processes makes steps without memory on any GPU.",
         page="job-on-cpu",
     ),
     Alert(
@@ -54,7 +54,7 @@ _OF_JOBS: Final = [
         lasts="0m",
         severity="warning",
         summary=f"{_A_DEVICE} reports a fault under {_A_JOB}",
-        description="An uncorrectable memory error, an XID error that no program makes, or a health that is not well.",
+        description="It has an uncorrectable memory error or an XID error of the hardware, or its exporter reports it as unhealthy.",
         page="device-fault",
     ),
     Alert(
@@ -62,7 +62,7 @@ _OF_JOBS: Final = [
         expr='sum(rate(gpujob_reporter_reads_total{result="TelemetryBlocked"}[15m])) > 0',
         lasts="15m",
         severity="warning",
-        summary="Pods of GPUJobs cannot be reached by the operator",
+        summary="The operator cannot reach pods of GPUJobs",
         description=(
             "Progress and throughput of those jobs are unknown; their condition TelemetryReachable names the "
             "NetworkPolicy to add."
@@ -79,7 +79,7 @@ _OF_JOBS: Final = [
         lasts="0m",
         severity="warning",
         summary="Preflights fail in pool {{ $labels.pool }}: {{ $labels.reason }}",
-        description="{{ $value }} GPUJobs stand there with this finding, and they have become more in the last hour.",
+        description="{{ $value }} GPUJobs have this finding there, and their number grew in the last hour.",
         page="preflight-fails",
     ),
 ]
@@ -103,7 +103,7 @@ _OF_ENDS_AND_BEGINNINGS: Final = [
         lasts="1m",
         severity="warning",
         summary=f"{_A_JOB} does not start on pool {{{{ $labels.pool }}}}",
-        description="It holds its GPUs since {{ $value | humanizeDuration }}, and not all of its pods run.",
+        description="It has held its GPUs for {{ $value | humanizeDuration }}, and not all of its pods run.",
         page="job-not-started",
     ),
     Alert(
@@ -112,7 +112,7 @@ _OF_ENDS_AND_BEGINNINGS: Final = [
         lasts="1m",
         severity="warning",
         summary=f"{_A_JOB} runs on pool {{{{ $labels.pool }}}} and has made no step",
-        description="Its pods run since {{ $value | humanizeDuration }}; it loads, compiles, or hangs.",
+        description="Its pods have run for {{ $value | humanizeDuration }}; it loads, compiles, or hangs.",
         page="job-no-first-step",
     ),
     Alert(
@@ -124,7 +124,7 @@ _OF_ENDS_AND_BEGINNINGS: Final = [
         lasts="1m",
         severity="info",
         summary=f"{_A_JOB} is queued, pool {{{{ $labels.pool }}}} is the nearest: {{{{ $labels.reason }}}}",
-        description="It waits since {{ $value | humanizeDuration }}.",
+        description="It has waited for {{ $value | humanizeDuration }}.",
         page="job-queued-too-long",
     ),
 ]
@@ -140,7 +140,7 @@ _OF_THE_FLEET: Final = [
         lasts="30m",
         severity="warning",
         summary="{{ $value }} GPUJobs are queued and none was placed for half an hour",
-        description="Devices are free meanwhile: see what the queued jobs wait for.",
+        description="Devices are free: `kubectl gpujob explain` says what a queued job waits for.",
         page="queue-stuck",
     ),
     Alert(
@@ -163,8 +163,8 @@ _OF_THE_OPERATOR: Final = [
         expr="max(gpujob_operator_leader) == 0 or absent(gpujob_operator_leader)",
         lasts="5m",
         severity="critical",
-        summary="No gpujob-operator acts",
-        description="None holds the Lease, or none is scraped: GPUJobs are neither placed nor observed. Those that run go on.",
+        summary="No gpujob-operator leads",
+        description="None holds the Lease, or Prometheus scrapes none: no GPUJob is placed or observed. Running GPUJobs continue.",
         page="operator-not-leading",
     ),
     Alert(
@@ -172,8 +172,8 @@ _OF_THE_OPERATOR: Final = [
         expr="max by (namespace, pod, kind) (gpujob_watch_age_seconds) > 90",
         lasts="30s",
         severity="warning",
-        summary="gpujob-operator hears nothing of {{ $labels.kind }}",
-        description="The last byte came {{ $value | humanizeDuration }} ago; what it decides rests on what it heard before.",
+        summary="gpujob-operator gets no events of {{ $labels.kind }}",
+        description="The last byte of this watch came {{ $value | humanizeDuration }} ago; its decisions may use stale objects.",
         page="operator-watch-silent",
     ),
     Alert(
@@ -181,8 +181,8 @@ _OF_THE_OPERATOR: Final = [
         expr="sum(rate(gpujob_retries_total[10m])) > 0.1",
         lasts="15m",
         severity="warning",
-        summary="gpujob-operator repeats its steps",
-        description="{{ $value | humanize }} steps a second had to be tried again; the log names the jobs.",
+        summary="gpujob-operator retries its steps",
+        description="{{ $value | humanize }} steps a second fail and are retried; the log names the jobs.",
         page="operator-retries",
     ),
     Alert(
@@ -194,7 +194,7 @@ _OF_THE_OPERATOR: Final = [
         lasts="15m",
         severity="warning",
         summary="The API server answers gpujob-operator with {{ $labels.code }}",
-        description="{{ $value | humanizePercentage }} of its requests; code 0 is a connection that broke.",
+        description="{{ $value | humanizePercentage }} of its requests get this code; code 0 is a broken connection.",
         page="operator-api-errors",
     ),
     Alert(
@@ -202,8 +202,8 @@ _OF_THE_OPERATOR: Final = [
         expr="sum by (kind) (increase(gpujob_objects_unread_total[15m])) > 0",
         lasts="15m",
         severity="info",
-        summary="Objects of kind {{ $labels.kind }} are left out",
-        description="gpujob-operator cannot read them, so decisions are made without them; its log names each.",
+        summary="gpujob-operator ignores objects of kind {{ $labels.kind }}",
+        description="It cannot read them and decides without them; its log names each.",
         page="objects-unread",
     ),
 ]

@@ -95,7 +95,7 @@ def test_the_notes_tell_the_gpus_of_the_nodes(cluster: Cluster, installed: None)
     # Lines of a map, in the order of their text.
     lines = "  2 x amd.com/gpu (without a label of its model)\n  12 x nvidia.com/gpu (NVIDIA-H100-80GB-HBM3)\n"
     assert lines in text
-    assert "No GPUPool is there yet." in text
+    assert "No GPUPool exists yet." in text
     of_pools(cluster, upgrade, told)
     kubectl(cluster, "delete", "node", "n1", "n2", "n3")
     upgrade()

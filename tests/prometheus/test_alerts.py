@@ -62,7 +62,7 @@ def faulty(series: Series, vendor: str, kind: str = "") -> Fires:
         20,
         labels,
         f"Device 0 of node n1 reports a fault under {NAMED}",
-        "An uncorrectable memory error, an XID error that no program makes, or a health that is not well.",
+        "It has an uncorrectable memory error or an XID error of the hardware, or its exporter reports it as unhealthy.",
     )
 
 
@@ -83,7 +83,9 @@ DEVICES = of("gpujob_pool_gpus", "16x120", pool="h100", vendor="NVIDIA", acceler
 FAILED = "gpujob_jobs_preflight_failed"
 FINDING = {"pool": "mi300x", "reason": "DevicePermission"}
 READS = "gpujob_reporter_reads_total"
-NOT_LEADING = "None holds the Lease, or none is scraped: GPUJobs are neither placed nor observed. Those that run go on."
+NOT_LEADING = (
+    "None holds the Lease, or Prometheus scrapes none: no GPUJob is placed or observed. Running GPUJobs continue."
+)
 
 FIRES: dict[str, list[Fires]] = {
     "GPUJobStalled": [
@@ -92,7 +94,7 @@ FIRES: dict[str, list[Fires]] = {
             3,
             JOB | {"pool": "h100"},
             f"{NAMED} makes no step",
-            "It runs on pool h100, holds its GPUs, and its condition Stalled says which rank is behind.",
+            "It runs on pool h100, holds its GPUs, and its condition Stalled names the rank that is behind.",
         )
     ],
     "GPUJobOnCPU": [
@@ -101,7 +103,7 @@ FIRES: dict[str, list[Fires]] = {
             6,
             JOB,
             f"{NAMED} trains on the CPU",
-            "It holds GPUs, and a process of it that makes steps has no memory on any.",
+            "It holds GPUs, but one of its processes makes steps without memory on any GPU.",
         )
     ],
     "GPUJobDevicesIdle": [
@@ -125,7 +127,7 @@ FIRES: dict[str, list[Fires]] = {
             of(READS, "0+1x120", result="TelemetryBlocked"),
             31,
             {},
-            "Pods of GPUJobs cannot be reached by the operator",
+            "The operator cannot reach pods of GPUJobs",
             "Progress and throughput of those jobs are unknown; their condition TelemetryReachable names the "
             "NetworkPolicy to add.",
         )
@@ -136,7 +138,7 @@ FIRES: dict[str, list[Fires]] = {
             80,
             FINDING,
             "Preflights fail in pool mi300x: DevicePermission",
-            "3 GPUJobs stand there with this finding, and they have become more in the last hour.",
+            "3 GPUJobs have this finding there, and their number grew in the last hour.",
         )
         for series in (of(FAILED, "1x60 3x60", **FINDING), of(FAILED, "_x60 3x60", **FINDING))
     ],
@@ -155,7 +157,7 @@ FIRES: dict[str, list[Fires]] = {
             25,
             {**JOB, "pool": "h100"},
             f"{NAMED} does not start on pool h100",
-            "It holds its GPUs since 24m 0s, and not all of its pods run.",
+            "It has held its GPUs for 24m 0s, and not all of its pods run.",
         )
         for state, reason in (("Placed", "Placed"), ("Starting", "ImagePullBackOff"))
     ],
@@ -165,7 +167,7 @@ FIRES: dict[str, list[Fires]] = {
             35,
             {**JOB, "pool": "h100"},
             f"{NAMED} runs on pool h100 and has made no step",
-            "Its pods run since 34m 0s; it loads, compiles, or hangs.",
+            "Its pods have run for 34m 0s; it loads, compiles, or hangs.",
         )
     ],
     "GPUJobQueuedTooLong": [
@@ -174,7 +176,7 @@ FIRES: dict[str, list[Fires]] = {
             365,
             {**JOB, "pool": "h100", "reason": "NotEnoughFree"},
             f"{NAMED} is queued, pool h100 is the nearest: NotEnoughFree",
-            "It waits since 6h 5m 0s.",
+            "It has waited for 6h 5m 0s.",
         )
     ],
     "GPUJobQueueStuck": [
@@ -183,7 +185,7 @@ FIRES: dict[str, list[Fires]] = {
             31,
             {},
             "3 GPUJobs are queued and none was placed for half an hour",
-            "Devices are free meanwhile: see what the queued jobs wait for.",
+            "Devices are free: `kubectl gpujob explain` says what a queued job waits for.",
         )
     ],
     "GPUJobPoolWithoutPrice": [
@@ -196,7 +198,7 @@ FIRES: dict[str, list[Fires]] = {
         )
     ],
     "GPUJobOperatorNotLeading": [
-        Fires(series, 6, {}, "No gpujob-operator acts", NOT_LEADING)
+        Fires(series, 6, {}, "No gpujob-operator leads", NOT_LEADING)
         for series in (
             of("gpujob_operator_leader", "0x120", pod="a") | of("gpujob_operator_leader", "0x120", pod="b"),
             of("up", "1x120", job="something-else"),
@@ -207,8 +209,8 @@ FIRES: dict[str, list[Fires]] = {
             of("gpujob_watch_age_seconds", "0+60x120", kind="pods", pod="a"),
             3,
             {"kind": "pods", "pod": "a"},
-            "gpujob-operator hears nothing of pods",
-            "The last byte came 3m 0s ago; what it decides rests on what it heard before.",
+            "gpujob-operator gets no events of pods",
+            "The last byte of this watch came 3m 0s ago; its decisions may use stale objects.",
         )
     ],
     "GPUJobOperatorRetries": [
@@ -216,8 +218,8 @@ FIRES: dict[str, list[Fires]] = {
             of("gpujob_retries_total", "0+60x120"),
             31,
             {},
-            "gpujob-operator repeats its steps",
-            "1 steps a second had to be tried again; the log names the jobs.",
+            "gpujob-operator retries its steps",
+            "1 steps a second fail and are retried; the log names the jobs.",
         )
     ],
     "GPUJobOperatorAPIErrors": [
@@ -226,7 +228,7 @@ FIRES: dict[str, list[Fires]] = {
             31,
             {"code": code},
             f"The API server answers gpujob-operator with {code}",
-            "10% of its requests; code 0 is a connection that broke.",
+            "10% of its requests get this code; code 0 is a broken connection.",
         )
         for code in ("403", "429", "500", "0")
     ],
@@ -235,8 +237,8 @@ FIRES: dict[str, list[Fires]] = {
             of("gpujob_objects_unread_total", "0+1x120", kind="nodes"),
             31,
             {"kind": "nodes"},
-            "Objects of kind nodes are left out",
-            "gpujob-operator cannot read them, so decisions are made without them; its log names each.",
+            "gpujob-operator ignores objects of kind nodes",
+            "It cannot read them and decides without them; its log names each.",
         )
     ],
 }
