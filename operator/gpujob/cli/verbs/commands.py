@@ -1,4 +1,4 @@
-"""What each verb does: it gathers its inputs, calls the planner, and prints; it decides nothing."""
+"""One function for each verb: it gathers the inputs, calls the planner and prints. It decides nothing."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NOT_ALL_PINNED: Final = 5
 
 
 def plan(request: Request) -> int:
-    """Decide where jobs would run, without touching anything.
+    """Show where jobs would run; changes nothing.
 
-    Exit code: 0 Placed, 3 Waiting, 4 Impossible, 5 Misconfigured, 2 bad input; of several jobs the worst.
+    Exit code: 0 Placed, 3 Waiting, 4 Impossible, 5 Misconfigured, 2 bad input; with several jobs the worst.
     """
     plans, _, known = _plans(request)
     from gpujob.cli.planning import planner
@@ -40,7 +40,7 @@ def plan(request: Request) -> int:
 def render(request: Request) -> int:
     """Show the Kubernetes objects that the operator would create for jobs.
 
-    For a job that is not placed there are none: the plan's sentence goes to stderr, with the plan's exit code.
+    For a job that is not placed it prints the plan's sentence on stderr, with the plan's exit code.
     """
     from gpujob.cli.output.children import children_of
     from gpujob.cli.planning import planner
@@ -57,9 +57,9 @@ def render(request: Request) -> int:
 
 
 def explain(request: Request) -> int:
-    """Say why a job is on its pool, why it is on no other one, and what would change that.
+    """Explain why a job runs on its pool, why on no other pool, and what would change that.
 
-    The decision is made again with the cluster as it is now, without the job's own pods. Exit codes as for plan.
+    It decides again with the current cluster, without the job's own pods. Exit codes as for plan.
     """
     from gpujob.cli.input import sources
     from gpujob.cli.input.site import catalog_for
@@ -93,7 +93,7 @@ def explain(request: Request) -> int:
 
 
 def pools(request: Request) -> int:
-    """Show the GPU pools: what is free, what it costs, and what is wrong or uncertain."""
+    """Show the GPU pools: free GPUs, prices, faults and unknown facts."""
     from gpujob.cli.input import sources
     from gpujob.cli.input.site import catalog_for, note_prices_of_nothing
     from gpujob.fleet.pools.arriving import with_arriving
@@ -118,7 +118,7 @@ def pools(request: Request) -> int:
 
 
 def catalog(request: Request) -> int:
-    """Show what the catalog knows of accelerators, runtimes (images), prices, features and speeds: each row with source and date.
+    """Show the catalog's accelerators, runtimes (images), prices, features and speeds: each row with source and date.
 
     The tables show the sources with -o wide.
     """
@@ -137,7 +137,7 @@ def catalog(request: Request) -> int:
 
 
 def reasons(request: Request) -> int:
-    """Show what reasons mean and what helps: the words of conditions, events, plan and explain."""
+    """Show the meaning and the remedy of reasons, the words of conditions, events, plan and explain."""
     from gpujob.cli.output.reasons import chosen, document, print_reasons
 
     found = chosen(request.reasons)
@@ -149,9 +149,9 @@ def reasons(request: Request) -> int:
 
 
 def pin(request: Request) -> int:
-    """Write GPURuntimes that fix the catalog's images by digest, as the registries of your network have them now.
+    """Write GPURuntimes that pin the catalog's images to the digests that the registries of your network have now.
 
-    Exit code: 0 all have a digest, 5 some have none, with the reasons on stderr; 2 bad input. Logins are those of `docker login`.
+    Exit code: 0 all have a digest, 5 some have none, with the reasons on stderr; 2 bad input. Credentials are those of `docker login`.
     """
     import os
 
@@ -181,7 +181,7 @@ def pin(request: Request) -> int:
 
 
 def capture(request: Request) -> int:
-    """Write the cluster to a file that plans as the cluster does: only what the planner reads. Names stay, values do not."""
+    """Write the cluster to a file that gives the same plans: only what the planner reads. Names stay, values do not."""
     from gpujob.cli.input import sources
     from gpujob.cli.verbs.capture import redacted, write
 
@@ -190,9 +190,9 @@ def capture(request: Request) -> int:
 
 
 def top(request: Request) -> int:
-    """Show running jobs as they go: how far, how fast, until when, and for how much.
+    """Show running jobs live: progress, speed, expected end and cost.
 
-    On a terminal until Ctrl-C, else once. Live speeds need the right to get pods/proxy; else the statuses' are shown.
+    On a terminal until Ctrl-C, else once. Live speeds need the right to get pods/proxy; without it those of the statuses are shown.
     """
     from gpujob.cli.input.connection import namespace_of
     from gpujob.cli.input.live import LiveCluster
@@ -206,9 +206,9 @@ def top(request: Request) -> int:
 
 
 def doctor(request: Request) -> int:
-    """Look for what keeps jobs from the GPUs of a cluster, or from being seen there; each finding with its remedy.
+    """Look for faults that keep jobs from the GPUs of a cluster or out of its monitoring; each finding has a remedy.
 
-    Exit code: 0 nothing is wrong, 5 something is, 2 bad input or no answer. Warnings change it not.
+    Exit code: 0 no Error, 5 an Error, 2 bad input or no answer. Warnings do not change it.
     """
     from gpujob.cli.doctor.checks import BEFORE_UNINSTALL, CHECKS, exit_code, findings
     from gpujob.cli.doctor.gather import gather
@@ -226,9 +226,9 @@ def doctor(request: Request) -> int:
 
 
 def logs(request: Request) -> int:
-    """Show the output of a job's pods; of several pods each line with the pod's number (its node rank).
+    """Show the output of a job's pods; with several pods each line has the pod's number (its node rank).
 
-    An attempt that failed keeps its pods, so that its output can be read too. kubectl gpujob explain NAME lists the attempts.
+    A failed attempt keeps its pods, so you can read its output too. kubectl gpujob explain NAME lists the attempts.
     """
     from gpujob.cli.input.live import LiveCluster
     from gpujob.cli.verbs.logs import logs_of
@@ -244,9 +244,9 @@ def logs(request: Request) -> int:
 
 
 def wait(request: Request) -> int:
-    """Wait until a job has ended; a job that failed, is impossible or must be fixed first ends the wait at once.
+    """Wait until a job has ended; returns at once if it failed, is Impossible or is Misconfigured.
 
-    Exit code: 0 Succeeded (or Running, where that is waited for), 1 Failed, 3 the time is up, 4 Impossible, 5 Misconfigured.
+    Exit code: 0 Succeeded (Running with --for running), 1 Failed, 3 the time is up, 4 Impossible, 5 Misconfigured.
     """
     from gpujob.cli.input.live import LiveCluster
     from gpujob.cli.printing import plain
@@ -260,9 +260,9 @@ def wait(request: Request) -> int:
 
 
 def cost(request: Request) -> int:
-    """Show what jobs have cost: dollars and GPU-hours by namespace, profile, pool or job.
+    """Show the cost of jobs: dollars and GPU-hours by namespace, profile, pool or job.
 
-    From the statuses of the jobs that are there: each attempt at the price that was decided for it, running ones until now.
+    Counts the jobs that exist, from their statuses: each attempt at the price that it was placed at, running ones until now.
     """
     from gpujob.cli.input.live import LiveCluster
     from gpujob.cli.printing import say

@@ -12,28 +12,30 @@ from gpujob.values.errors import BadInput
 from gpujob.values.names import NO_NAMESPACE, is_namespace
 from gpujob.values.untrusted import one_line
 
-ABOUT: Final = "Where would this GPU job run, why there, and for how much? Decides as the operator does."
+ABOUT: Final = "Where would this GPU job run, why there, and at what cost? Decides like the operator."
 MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs; - reads stdin.", metavar="JOB", required=True)
-SOME_MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs instead of NAME.", metavar="JOB")
+SOME_MANIFEST: Final = Option(("--filename", "-f"), "A file with GPUJobs, in place of NAME.", metavar="JOB")
 JOB_NAME: Final = Option(("name",), "A GPUJob of the cluster.", metavar="NAME")
-WHY_NOT: Final = Option(("--why-not",), "Explain this pool instead of the next best ones.", metavar="POOL")
-CLUSTER: Final = Option(("--cluster",), "Kubernetes objects instead of a live cluster; - reads stdin.", metavar="FILE")
+WHY_NOT: Final = Option(("--why-not",), "Explain this pool, in place of the next best ones.", metavar="POOL")
+CLUSTER: Final = Option(
+    ("--cluster",), "A file with Kubernetes objects, in place of a live cluster; - reads stdin.", metavar="FILE"
+)
 CATALOG: Final = Option(("--catalog",), "A catalog in place of the shipped one.", metavar="FILE")
 PRICE: Final = Option(
     ("--price",),
-    "Dollars an hour of an accelerator's device, or of a node of an instance type, before list prices; can be repeated.",
+    "Dollars an hour of an accelerator's device or of a node of an instance type, in place of list prices; can be repeated.",
     metavar="NAME=DOLLARS",
     repeated=True,
 )
 IMAGE_MIRROR: Final = Option(
     ("--image-mirror",),
-    "Where images of a registry are pulled from; can be repeated.",
+    "The mirror of a registry, for images of jobs; can be repeated.",
     metavar="FROM=TO",
     repeated=True,
 )
 OPERATOR_NAMESPACE: Final = Option(
     ("--operator-namespace",),
-    "Where the operator is, with the prices of its chart.",
+    "The operator's namespace, which has the prices of its chart.",
     metavar="NAME",
     default="gpujob-system",
 )
@@ -42,13 +44,13 @@ CONTEXT: Final = Option(("--context",), "The kubeconfig's context, without --clu
 NAMESPACE: Final = Option(("--namespace", "-n"), "The namespace of jobs that name none.", metavar="NAME")
 SHOWN: Final = Option(
     ("--output", "-o"),
-    "How the answer is shown; wide shows every fact, in lines wider than 120 columns.",
+    "The output format; wide shows every fact, in lines wider than 120 columns.",
     choices=(*TABLES, "json", "yaml"),
     default=TABLES[0],
 )
-OBJECTS: Final = Option(("--output", "-o"), "How objects are shown.", choices=("yaml", "json"), default="yaml")
-ALL: Final = Option(("--all",), "With -o json or yaml: all candidates, not the best of each pool alone.")
-PAGE: Final = Option(("--html",), "Write the plan as a page with a picture of prices and speeds, too.", metavar="FILE")
+OBJECTS: Final = Option(("--output", "-o"), "The output format.", choices=("yaml", "json"), default="yaml")
+ALL: Final = Option(("--all",), "With -o json or yaml: all candidates, not only the best of each pool.")
+PAGE: Final = Option(("--html",), "Also write the plan as a page with a picture of prices and speeds.", metavar="FILE")
 NO_COLOR: Final = Option(("--no-color",), "No colours; the variable NO_COLOR does the same.")
 WRITTEN: Final = Option(
     ("--output", "-o"), "Where to write; .json writes JSON, - is stdout.", metavar="FILE", default="-"
@@ -58,19 +60,19 @@ JOBS_OF: Final = Option(
 )
 EVERYWHERE: Final = Option(("--all-namespaces", "-A"), "The jobs of all namespaces.")
 EVERY: Final = Option(("--every",), "Seconds between two refreshes.", metavar="SECONDS", default="2")
-ONCE: Final = Option(("--once",), "Look once.")
-FOLLOW: Final = Option(("--follow", "-f"), "Go on until the pods have ended.")
-RANK: Final = Option(("--rank",), "The pod of this number alone, from 0; all when absent.", metavar="N")
+ONCE: Final = Option(("--once",), "Print once and end.")
+FOLLOW: Final = Option(("--follow", "-f"), "Follow the output until the pods have ended.")
+RANK: Final = Option(("--rank",), "Only the pod of this number, from 0; all when absent.", metavar="N")
 ATTEMPT: Final = Option(("--attempt",), "The pods of this attempt, from 1; the newest when absent.", metavar="N")
-WANTED: Final = Option(("--for",), "What is waited for.", choices=("complete", "running"), default="complete")
+WANTED: Final = Option(("--for",), "The state to wait for.", choices=("complete", "running"), default="complete")
 TIMEOUT: Final = Option(
-    ("--timeout",), "How long to wait at most: 600 (seconds), 90m or 12h; no limit when absent.", metavar="TIME"
+    ("--timeout",), "The longest wait: 600 (seconds), 90m or 12h; no limit when absent.", metavar="TIME"
 )
 BY: Final = Option(("--by",), "The groups: namespace, profile, pool, job.", metavar="WORDS", default="namespace")
-SINCE: Final = Option(("--since",), "How far to look back: 90m, 12h, 30d or 4w.", metavar="TIME", default="30d")
+SINCE: Final = Option(("--since",), "The time to look back: 90m, 12h, 30d or 4w.", metavar="TIME", default="30d")
 SPENT_IN: Final = Option(("--namespace", "-n"), "The jobs of this namespace; of all when absent.", metavar="NAME")
 SUMS: Final = Option(
-    ("--output", "-o"), "How the answer is shown.", choices=("table", "csv", "json", "yaml"), default="table"
+    ("--output", "-o"), "The output format.", choices=("table", "csv", "json", "yaml"), default="table"
 )
 SECTIONS: Final = Option(
     ("sections",),
@@ -79,21 +81,19 @@ SECTIONS: Final = Option(
     repeated=True,
 )
 REASONS: Final = Option(("reasons",), "Reasons, such as MemTooSmall; all when absent.", metavar="REASON", repeated=True)
-LISTED: Final = Option(
-    ("--output", "-o"), "How the answer is shown.", choices=("table", "json", "yaml"), default="table"
-)
+LISTED: Final = Option(("--output", "-o"), "The output format.", choices=("table", "json", "yaml"), default="table")
 RUNTIMES: Final = Option(("runtimes",), "Runtimes of the catalog; all when absent.", metavar="RUNTIME", repeated=True)
 REGISTRY_CA: Final = Option(
-    ("--registry-ca",), "Certificates in PEM that registries are trusted by, besides the system's.", metavar="FILE"
+    ("--registry-ca",), "Certificates in PEM to trust for registries, in addition to the system's.", metavar="FILE"
 )
-REDACTED: Final = Option(("--cluster",), "Redact this description instead of a live cluster.", metavar="FILE")
+REDACTED: Final = Option(("--cluster",), "Redact this description, in place of a live cluster.", metavar="FILE")
 BEFORE_UNINSTALL: Final = Option(
-    ("--before-uninstall",), "Say instead what becomes of jobs and objects when the operator is uninstalled now."
+    ("--before-uninstall",), "Show only what happens to jobs and objects if you uninstall the operator now."
 )
 WORLD: Final = (CLUSTER, CATALOG, PRICE, IMAGE_MIRROR, OPERATOR_NAMESPACE)
-"""What a plan is made of besides the job."""
+"""Inputs of a plan in addition to the job."""
 ACCOUNT: Final = (KUBECONFIG, CONTEXT)
-"""Who asks a live cluster."""
+"""The account for requests to a live cluster."""
 
 VERBS: Final[Mapping[str, Verb]] = {
     "plan": Verb(commands.plan, (MANIFEST, *WORLD, SHOWN, ALL, PAGE, NAMESPACE, *ACCOUNT, NO_COLOR)),
