@@ -57,11 +57,23 @@ def test_what_python_compiles_is_kept_for_the_next_process(tmp_path: Path, monke
 
 @pytest.mark.parametrize("when", list(When))
 def test_the_others_wait_for_a_part_that_is_ahead(tmp_path: Path, when: When) -> None:
-    done = tmp_path / "done"
-    # Three seconds, in which the other one comes and finds nothing where it does not wait.
-    first = f"import pathlib, time\ndef test_it(): time.sleep(3); pathlib.Path({str(done)!r}).touch()\n"
-    second = f"import pathlib\ndef test_it(): assert pathlib.Path({str(done)!r}).exists()\n"
-    parts = [replace(part("first", tmp_path, first), when=when), part("second", tmp_path, second)]
+    # The first one waits until the other one has looked; three seconds show that this one does not look while it must wait.
+    first = f"""
+        import pathlib, time
+        def test_it():
+            end = time.monotonic() + {3 if when is When.AHEAD else 60}
+            while not pathlib.Path({str(tmp_path / "looked")!r}).exists() and time.monotonic() < end:
+                time.sleep(0.05)
+            pathlib.Path({str(tmp_path / "done")!r}).touch()
+    """
+    second = f"""
+        import pathlib
+        def test_it():
+            done = pathlib.Path({str(tmp_path / "done")!r}).exists()
+            pathlib.Path({str(tmp_path / "looked")!r}).touch()
+            assert done
+    """
+    parts = [replace(part("first", tmp_path, dedent(first)), when=when), part("second", tmp_path, dedent(second))]
     assert [outcome.status for outcome in run(parts, at_once=2)] == [0, 0 if when is When.AHEAD else 1]
 
 

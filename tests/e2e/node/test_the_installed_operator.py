@@ -86,14 +86,14 @@ def test_helm_test_plans_a_job(installed: Installed, api: ApiServer) -> None:
 
 
 def test_a_roll_of_the_deployment_leaves_a_running_job_alone(installed: Installed, team: Trainers) -> None:
-    uid = team.run("long", "python3", "-c", "import time; time.sleep(20); print('ran')")
-    team.until("long", "Running", timeout=60)
+    uid = team.run_on("long")
     (pod,) = [each["metadata"]["uid"] for each in team.pods(uid)]
     before = set(installed.ready())
     installed.kubectl("rollout", "restart", f"deployment/{RELEASE}", f"--namespace={NAMESPACE}")
     installed.kubectl("rollout", "status", f"deployment/{RELEASE}", f"--namespace={NAMESPACE}", "--timeout=60s")
     eventually(lambda: len(installed.ready()) == 2 and not before & set(installed.ready()), 60, what="new operators")
     assert installed.leader() not in before
+    team.end(uid)
     assert team.result("long", uid) == ("Succeeded", ["ran\n"])
     assert [each["metadata"]["uid"] for each in team.pods(uid)] == [pod]
     assert len(team.jobs(uid)) == 1
@@ -183,8 +183,7 @@ def test_a_drain_takes_one_operator_and_waits_with_the_other(
 def test_an_uninstalled_operator_leaves_the_crds_the_jobs_and_what_runs(
     installed: Installed, api: ApiServer, team: Trainers
 ) -> None:
-    uid = team.run("runs-on", "python3", "-c", "import time; time.sleep(15); print('ran')")
-    team.until("runs-on", "Running", timeout=60)
+    uid = team.run_on("runs-on")
     installed.helm("uninstall", RELEASE, "--wait")
     eventually(lambda: not installed.pods(), 60, what="operators that are gone")
     ours = ("get", "all,pdb,sa,role,rolebinding", f"--selector={LABEL}", f"-n{NAMESPACE}", "--output=name")
@@ -193,6 +192,7 @@ def test_an_uninstalled_operator_leaves_the_crds_the_jobs_and_what_runs(
     assert len(kept) == 4
     # The child Job goes on to its end; the status of its GPUJob stays as it was until an operator is back.
     (job,) = team.jobs(uid)
+    team.end(uid)
     installed.kubectl(
         "wait", "--for=condition=Complete", f"job/{job['metadata']['name']}", f"-n{team.namespace}", "--timeout=60s"
     )

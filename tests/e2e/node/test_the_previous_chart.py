@@ -67,8 +67,7 @@ def test_objects_and_a_running_job_come_through_the_upgrade(
     try:
         ended = team.run("ended", "python3", "-c", "print('ran')")
         assert team.result("ended", ended) == ("Succeeded", ["ran\n"])
-        running = team.run("runs-on", "python3", "-c", "import time; time.sleep(60); print('ran')")
-        team.until("runs-on", "Running", timeout=60)
+        running = team.run_on("runs-on")
         (pod,) = [each["metadata"]["uid"] for each in team.pods(running)]
         team.run("suspended", "python3", "-c", "print('later')", suspend=True)
         team.until("suspended", "Suspended")
@@ -94,7 +93,8 @@ def test_objects_and_a_running_job_come_through_the_upgrade(
             assert each["spec"]["containers"][0]["image"] == operator_image.REFERENCE
         assert '"level": "error"' not in installed.log(leader)
         # The same pod of the same attempt goes on to its end, and the new operator reports it.
-        assert team.result("runs-on", running, timeout=90) == ("Succeeded", ["ran\n"])
+        team.end(running)
+        assert team.result("runs-on", running) == ("Succeeded", ["ran\n"])
         assert [each["metadata"]["uid"] for each in team.pods(running)] == [pod]
         assert len(team.jobs(running)) == 1
         assert api.get(GPUPOOLS, "all-nvidia")["metadata"]["uid"] == before["pool"]

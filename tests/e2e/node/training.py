@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import socket
+from contextlib import suppress
+from typing import Any, Final
 
 from tests.e2e.api_server import CONFIG_MAPS, PODS, Object
+from tests.e2e.cluster import eventually
 from tests.e2e.node import store
 from tests.e2e.team import Team
+
+_END_PORT: Final = 4000
+_RUNS_ON: Final = (
+    f"import socket; s = socket.create_server(('', {_END_PORT})); s.settimeout(600); s.accept(); print('ran')"
+)
 
 
 class Trainers(Team):
@@ -24,6 +32,24 @@ class Trainers(Team):
         if command:
             spec["command"] = list(command)
         return self.submit(name, **spec)
+
+    def run_on(self, name: str) -> str:
+        """Submits a job of one pod that runs until `end`, and waits until it runs; gives its uid."""
+        uid = self.run(name, "python3", "-c", _RUNS_ON)
+        self.until(name, "Running", timeout=60)
+        return uid
+
+    def end(self, uid: str) -> None:
+        """Lets the program of `run_on` print `ran` and end; it must still run."""
+        (pod,) = self.pods(uid)
+        assert pod["status"]["phase"] == "Running"
+
+        def accepted() -> bool:
+            with suppress(OSError), socket.create_connection((pod["status"]["podIP"], _END_PORT), timeout=5):
+                return True
+            return False
+
+        eventually(accepted, what="a program that listens")
 
     def give_code(self, name: str, **files: str) -> None:
         """Creates a ConfigMap; `train` becomes train.py."""
