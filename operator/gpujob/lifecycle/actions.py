@@ -17,9 +17,9 @@ class Numbers(Enum):
 
     SAME = "same"
     MOVED = "moved"
-    """Worth a write when the job is due."""
+    """The difference is written when the job is due."""
     NEWS = "news"
-    """Worth a write before the job is due."""
+    """The difference is written before the job is due."""
 
 
 @dataclass(frozen=True, slots=True)

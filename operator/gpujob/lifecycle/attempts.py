@@ -38,7 +38,7 @@ MEGABYTE: Final = 10**6
 
 
 def is_final(job: JobRecord) -> bool:
-    """Whether a job has ended for good."""
+    """Whether a job has ended and gets no further attempt."""
     return job.status.get("state") in (State.SUCCEEDED, State.FAILED)
 
 

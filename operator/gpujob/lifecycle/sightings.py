@@ -39,7 +39,7 @@ class Sightings(NamedTuple):
     failed: tuple[str, float] = UNSEEN
     """The child Job that has ended while none of its pods shows it."""
     stuck: tuple[str, float] = UNSEEN
-    """The child of which a container does not start."""
+    """The child with a container that does not start."""
     faulty: tuple[str, float] = UNSEEN
     """The child whose devices have a fault."""
     outlived: tuple[str, float] = UNSEEN
@@ -49,7 +49,7 @@ class Sightings(NamedTuple):
     stalled_reading: datetime | None = None
     """When the first of these readings was made; None where no reporter answers."""
     interrupted: tuple[str, float, Failure | None] = ("", 0.0, None)
-    """The child of which a pod was asked to end while its program ran, and what that is where the program ends well."""
+    """The child with a pod that was asked to end while its program ran, and the failure if the program then ends with exit code 0."""
     first: tuple[str, First | None] = ("", None)
     """The child, and what was seen first of it: that a pod was asked to end, or that a program failed."""
     suspended: tuple[str, bool, str] = ("", False, "")
@@ -69,7 +69,7 @@ class Sightings(NamedTuple):
     unready: tuple[tuple[str, float], ...] = ()
     """Nodes of such pods that are NotReady, by name."""
     looked: float | None = None
-    """The last look at the job."""
+    """The time of the last evaluation of the job."""
     made: tuple[str, float] = UNSEEN
     """The child that this process created, and when."""
     running: tuple[str, float, float] = ("", 0.0, 0.0)
@@ -82,7 +82,7 @@ class Sightings(NamedTuple):
     """When the job ended."""
 
     def of_new_child(self, uid: str, now: float) -> Sightings:
-        """With what a look at a child would see that was made now: it has no pods yet, and its waits begin."""
+        """The sightings of a child that was created now: it has no pods yet, and its waits begin."""
         return self._replace(
             made=(uid, now), unbound=(uid, now), refused=(uid, now, 0), not_running=(State.PLACED, now)
         )

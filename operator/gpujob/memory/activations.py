@@ -56,8 +56,7 @@ def forward_only(work: Workload) -> int:
 def passing_scores(work: Workload) -> int:
     """Bytes of the scores that exist at once without a fused kernel (measured): the product, in 32 bits, their probabilities and
     their cast, and once more with a bias. PyTorch's own steps make no cast, but use queries, keys and values in 32 bits too.
-    Code that says so keeps all of them in the width of the products.
-    """
+    Some code keeps all of them in the width of the products."""
     shape, kind, x = work.shape, work.shape.kind, work.compute_bytes
     if _broadcasts(work):
         return (x + 8) * shape.heads * work.sequence + 3 * 4 * shape.query_width

@@ -20,7 +20,7 @@ from gpujob.cluster.client.outage_gate import PATIENCE, OutageGate
 from gpujob.values.errors import BadInput
 
 CERTIFICATE_READ_EVERY: Final = 60.0
-"""Seconds between two looks whether the certificate was renewed."""
+"""Seconds between two checks for a renewed certificate."""
 
 log = structlog.get_logger(__name__)
 

@@ -1,7 +1,7 @@
-"""`python -m gpujob.cluster.app.installed [SECONDS]`: whether the operator of this cluster works, as `helm test` asks in a pod.
+"""`python -m gpujob.cluster.app.installed [SECONDS]`: checks that the operator of this cluster works; `helm test` runs it in a pod.
 
-It submits a GPUJob that is suspended, so that nothing is created for it, waits until the operator has written its plan, prints that,
-and deletes the job. What the plan says does not matter: a cluster without GPUs has an operator that says so.
+It submits a suspended GPUJob, for which no child is created, waits until the operator has written its plan, prints the plan and
+deletes the job. The content of the plan does not matter: a cluster without GPUs has a working operator too.
 """
 
 from __future__ import annotations

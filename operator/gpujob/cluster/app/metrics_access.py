@@ -1,7 +1,7 @@
-"""Who may read /metrics where that needs a token: whom the API server knows, and whom RBAC lets `get` the path /metrics.
+"""Access to /metrics with a token: the API server must know its account, and RBAC must let it `get` the path /metrics.
 
-As controller-runtime and kube-rbac-proxy do it: a TokenReview says whose token it is, a SubjectAccessReview whether he may. Answers
-are kept for a minute, by the hash of the token; the questions to the API server are bounded, however many tokens are sent.
+Like controller-runtime and kube-rbac-proxy: a TokenReview gives the account of a token, a SubjectAccessReview its rights. Answers
+are kept for a minute, by the hash of the token. The number of requests to the API server is bounded, however many tokens arrive.
 """
 
 from __future__ import annotations

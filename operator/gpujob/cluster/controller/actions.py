@@ -263,7 +263,7 @@ class JobActions:
                 await self.end_trial(job, child, result)
 
     async def end_unseen(self, job: JobRecord, name: str, uid: str) -> None:
-        """Deletes a Job that no watch shows and no status names; one that the watch will show is left alone."""
+        """Deletes a Job that no watch shows and no status names; keeps one that the watch will show."""
         held = await self._writer.find_named(job, name)
         if held is not None and read_child(held).uid == uid and not is_followed(held, job):
             await self._end_unseen(job, held)

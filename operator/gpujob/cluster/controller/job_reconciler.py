@@ -110,10 +110,10 @@ class JobReconciler:
             work.put_aside(job.uid)
 
     def _seconds_to_start(self, job: JobRecord, made: Made) -> float:
-        """Seconds in which a child that was made just now has nothing to report, because its pods are created and bound; 0 if it has.
+        """Seconds in which a new child has nothing to report, because its pods are being created and bound; 0 if it has something.
 
-        Its pods change three times until they run, and each look at a job costs more than this one at its pods. Its waits count
-        from its creation.
+        Its pods change three times until they run, and reconciling the job costs more than reading its pods. Its waits count from
+        its creation.
         """
         left = made.seconds_left(self._work.timings.placed, self._work.clock())
         if left <= 0 or job.leaving or job.generation != made.generation:

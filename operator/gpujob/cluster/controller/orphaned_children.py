@@ -51,7 +51,7 @@ class OrphanedChildren:
                 await self.sweep()
 
     async def sweep(self) -> None:
-        """One look at all children."""
+        """One check of all children."""
         found = list(self._orphans())
         for orphan in found:
             if orphan in self._seen:

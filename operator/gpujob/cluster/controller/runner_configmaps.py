@@ -155,7 +155,7 @@ class EarlierRunners:
             self._settled.add(place)
 
     async def _remove(self, namespace: str, name: str) -> None:
-        """Deletes it if its content matches its name: another ConfigMap of that name is left alone."""
+        """Deletes it if its content matches its name; keeps another ConfigMap of that name."""
         raw = await self._writer.find_runner(namespace, name)
         if raw is None:
             return

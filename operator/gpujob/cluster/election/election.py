@@ -45,7 +45,7 @@ class LeaseTimings:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """The content of a Lease: its holder, and stamps of which only a CHANGE matters to this process."""
+    """The content of a Lease: its holder, and stamps; this process reads only CHANGES of the stamps."""
 
     holder: str
     duration: float

@@ -52,7 +52,7 @@ FLEET_KINDS = (
 """Kinds that a decision depends on."""
 
 OF_VOLUMES = frozenset({"nodes", "persistentvolumeclaims", "persistentvolumes", "storageclasses"})
-"""Those of which it follows which nodes can mount a claim."""
+"""The kinds that decide which nodes can mount a claim."""
 
 IN_THE_FLEET = frozenset({"pods", "jobs", "resourceclaims"})
 """Those of them that a decision reads only through the fleet."""

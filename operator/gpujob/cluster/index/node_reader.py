@@ -92,7 +92,7 @@ class NodeReader:
         return replace(node, suspicion=found.sentence)
 
     def _as_of_now(self, node: Node) -> Node:
-        """The node without announced maintenance whose time is past; another one is looked at again at that time."""
+        """The node without maintenance whose announced time is past; a node with later maintenance is read again at that time."""
         now, begins = self._wall(), planned_at(node.labels)
         if begins is not None and begins > now.timestamp():
             until = self._clock() + begins - now.timestamp()

@@ -45,7 +45,7 @@ class Explanations:
         self._explained_in: dict[str, float] = {}
         """The time of the last explanation in each namespace with such jobs."""
         self._words: dict[int, tuple[object, bytes, float]] = {}
-        """For each result, by its id: the snapshot that it is of, what it says, and the seconds that this took."""
+        """For each result, by its id: its snapshot, its explanation, and the seconds that the explanation took."""
         self._looked_at = -math.inf
         """When all jobs were put into turns."""
         self._renewed, self._renew_at = False, 0.0
@@ -75,9 +75,8 @@ class Explanations:
             self._later.clear()
 
     def renew(self, decided_on: tuple[object, ...]) -> None:
-        """The same jobs have no place on a newer snapshot: once in a while all are looked at, since messages may say other numbers
-        or another reason.
-        """
+        """The same jobs have no place on a newer snapshot: from time to time all of them are explained again, since numbers or
+        reasons may differ."""
         self._decided_on = decided_on
         if not self._unordered and not self._renewed:
             self._renewed = bool(self._placings)

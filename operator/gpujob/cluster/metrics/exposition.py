@@ -16,7 +16,7 @@ from typing import Final
 from gpujob.status.attempts.standstill import TRAINING
 
 MOST_BYTES: Final = 512 * 1024
-"""The longest report that is read; a reporter's own is about 3 KiB for each process, of which a pod has 64 at most."""
+"""The longest report that is read; a reporter's own is about 3 KiB for each process, and a pod has at most 64 processes."""
 
 MOST_LINES: Final = 8192
 """The most lines of a report that are read; 64 processes write about 4,000."""

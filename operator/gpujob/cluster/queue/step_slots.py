@@ -25,8 +25,8 @@ Turn = tuple[int, asyncio.Future[None]]
 
 
 class StepSlots:
-    """At most `each` steps of one namespace at once, and `total` of all, of which a share is left for one namespace more. Urgent steps
-    go first, then those of the namespace with the fewest slots, then each in its order of arrival."""
+    """Slots for steps: at most `each` of one namespace at once and `total` of all; a share of the total is free for one more
+    namespace. Urgent steps go first, then steps of the namespace with the fewest slots, then by arrival."""
 
     def __init__(self, each: int, total: int) -> None:
         self._each, self._total, self._free, self._in_a_row = each, total, total, 0

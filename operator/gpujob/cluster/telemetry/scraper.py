@@ -326,7 +326,7 @@ def _all_faults(memory: _Memory) -> tuple[FaultSeen, ...]:
 
 
 def _phase_left(report: Report) -> float:
-    """Seconds for which the clock stands after this report; without end in a phase of which an earlier reporter gives no bound."""
+    """Seconds for which this report pauses the clock; without end in a phase for which an earlier reporter gives no bound."""
     return (math.inf if report.phase_left is None else report.phase_left) if report.in_phase else 0.0
 
 

@@ -1,6 +1,6 @@
 """The writes of the operator: only the leader makes them, each once, and their responses enter the cache.
 
-A child is created by POST under a name that belongs to its job; an existing object of that name is the job's or is left alone.
+A child is created by POST under a name that belongs to its job; an existing object of that name is the job's own or is not touched.
 Only statuses are ever patched.
 """
 

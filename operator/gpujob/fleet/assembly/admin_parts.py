@@ -140,7 +140,7 @@ def _of_one_platform(
 
 
 def _with_node_pool(whole: Pool, groups: Iterable[DeviceGroup]) -> Pool:
-    """The pool with the node pool that may grow although its GPUPool does not say so."""
+    """The pool with its node pool that may grow although its GPUPool has no `provision`."""
     if whole.growth is not None:
         return whole
     found = next(filter(None, (node_pool_of(group.node.labels) for group in groups)), "")
@@ -224,7 +224,7 @@ def _words(level: Level, part: Pool, worst: Level, whole: Pool) -> str:
 
 
 def _unknown_or(driver: str | None) -> str:
-    """The word for nodes of which some have no known driver, and none one as old as the oldest of the pool."""
+    """The word for nodes if some have no known driver and none has the oldest driver of the pool."""
     return f"driver-{driver}-or-unknown" if driver else "driver-unknown"
 
 

@@ -34,7 +34,7 @@ class Joins(NamedTuple):
     """The pools that join others."""
 
     of: Sequence[Pool] = ()
-    """All pools that were looked at, by name; those that join others follow from their facts."""
+    """All pools that were read, by name; joined pools follow from their facts."""
     found: Mapping[str, Joined] = MappingProxyType({})
     """By the name of the pool that joins others."""
 
@@ -101,7 +101,7 @@ def _equal(pool: Pool) -> object:
 
 
 def _pool_class(pool: Pool) -> object:
-    """What nodes must have in common of which some have unknown devices: these may become like those of any of the others."""
+    """The facts that nodes must share if some have unknown devices: these may become like the devices of any other node."""
     return (pool.vendor, pool.accelerator, pool.host_architecture, pool.region, pool.handler)
 
 
@@ -112,7 +112,7 @@ def _is_unread(pool: Pool) -> bool:
 
 
 def _offer(pool: Pool) -> object:
-    """What nodes must have in common of which some are unread."""
+    """The facts that nodes must share if some are not read yet."""
     return (pool.vendor, pool.resource, pool.request, pool.cpu_architecture, pool.region, pool.handler)
 
 
@@ -219,7 +219,7 @@ _WORSE: Final[Mapping[str, Callable[[Pool], object]]] = {
     "driver": lambda pool: pool.driver,
     "memory": lambda pool: pool.memory,
 }
-"""Facts of which that of the worst node counts for a gang."""
+"""Facts for which the worst node of a gang counts."""
 
 
 def _differ(parts: Sequence[Pool]) -> Iterator[Finding]:

@@ -143,7 +143,7 @@ def _model(group: DeviceGroup, number: int) -> str:
 
 
 def _beside_slices(group: DeviceGroup, offered: Mapping[Vendor, list[Offered]]) -> DeviceGroup | None:
-    """The devices of a device plugin on a node with slices too: the same devices, of which claims may hold some."""
+    """The devices of a device plugin on a node that also has slices: they are the same devices, and claims may hold some of them."""
     views = _of_plugin(group.resource, offered.get(group.facts.vendor, ()))
     same = [other for other, _ in views]
     if not same:

@@ -45,7 +45,7 @@ class NodeFailures:
         self._by_node: dict[str, dict[str, NodeFailure]] = defaultdict(dict)
 
     def put(self, uid: str, status: Mapping[str, Any] | None) -> set[str]:
-        """Replaces the failures of a job, None: it is gone; returns the nodes of which something changed."""
+        """Replaces the failures of a job (None: the job is gone); returns the nodes with changes."""
         before, after = self._by_job.pop(uid, {}), read_failures(status or {})
         for node in before:
             self._by_node[node].pop(uid, None)

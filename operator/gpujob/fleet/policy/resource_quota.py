@@ -187,10 +187,10 @@ def quotas_after(quotas: Quotas, namespace: str, needs: Mapping[str, int], pod: 
 
 
 def shortages(quotas: Iterable[Quota], needs: Mapping[str, int]) -> tuple[tuple[Finding, ...], bool]:
-    """Every resource of which quotas do not allow so much, and whether they never will (the request exceeds the limit); then only
-    those that never will.
+    """Every resource that quotas do not grant in this amount, and whether they never will (the request exceeds the limit); then
+    only those that never will.
 
-    A quota that cannot be read allows nothing until it is fixed.
+    A quota that cannot be read grants nothing until it is fixed.
     """
     quotas = tuple(quotas)
     for quota in quotas:

@@ -35,7 +35,7 @@ def is_bare(node: Node) -> bool:
 
 
 def with_arriving(fleet: Fleet, arriving: Iterable[Arriving]) -> Fleet:
-    """The fleet in which nodes whose devices are pending say so, and lack no device plugin."""
+    """The fleet in which nodes with pending devices are marked as such, and do not count as without a device plugin."""
     coming = {each.node: each.finding for each in arriving}
     return replace(fleet, pools=tuple(_with_arriving(pool, coming) for pool in fleet.pools)) if coming else fleet
 

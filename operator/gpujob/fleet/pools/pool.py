@@ -73,7 +73,7 @@ class Pool:
     selector: Selector = ()
     """How a pod selects future nodes of an admin's pool."""
     bare: tuple[str, ...] = ()
-    """The nodes that an admin's pool selects and of which nothing shows devices, by name: those of a new node come late."""
+    """Nodes that an admin's pool selects and that show no devices yet, by name: those of a new node come late."""
     growth: Growth | None = None
     adds_unread: bool = False
     """Whether nodes can be added as a GPUPool says that cannot be read."""
@@ -88,7 +88,7 @@ class Pool:
     namespaces: tuple[tuple[str, str], ...] = ()
     """Labels of the namespaces whose jobs can use the pool; empty: all."""
     node_pool: str = ""
-    """The cloud's or Karpenter's node pool that may grow although no GPUPool says so."""
+    """The node pool of a cloud or of Karpenter that may grow although no GPUPool has `provision` for it."""
     vendor_assumed: bool = False
     """Whether neither a node nor the GPUPool says whose devices they are, or its nodes have those of several vendors; `vendor` is then
     no fact.
@@ -96,7 +96,7 @@ class Pool:
     ahead: tuple[Ahead, ...] = ()
     """Jobs of higher priority that go first here, in their order."""
     part_of: str = ""
-    """The admin's pool of which it is the better nodes (see `assembly.admin_parts`); empty for a whole pool."""
+    """The admin's pool whose better nodes it has (see `assembly.admin_parts`); empty for a whole pool."""
     beside: tuple[str, ...] = ()
     """The other nodes of that pool, without those that Karpenter adds."""
     joins: tuple[tuple[str, ...], ...] = ()
@@ -106,7 +106,7 @@ class Pool:
 
     @property
     def family(self) -> str:
-        """The name of the GPUPool: its own, or that of the pool of which it is a part."""
+        """The name of the GPUPool: its own, or that of the pool that it is a part of."""
         return self.part_of or self.name
 
     @property

@@ -64,7 +64,7 @@ class Binding:
         return self._bound(ties, made) or {}
 
     def short(self, pods: int = 1) -> Short | None:
-        """The first StorageClass of which so many pods find too few PersistentVolumes on all nodes together; None if there is none."""
+        """The first StorageClass with too few PersistentVolumes for so many pods on all nodes together; None if there is none."""
         needs: dict[str, list[Wanted]] = defaultdict(list)
         for wanted, made in self._limited if self._volumes.all_volumes else ():
             if made is None:

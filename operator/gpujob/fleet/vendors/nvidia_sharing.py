@@ -107,9 +107,10 @@ AS_WHOLE: Final = "labels count {} devices, {} shows {}: all are taken as whole,
 def _unexplained(
     portion: Portion, resource: str, offered: int, physical: int, *, labelled: bool, unshared: bool
 ) -> tuple[Portion, tuple[Finding, ...], Finding | None]:
-    """More devices than labels count: of several models of which labels show the last one, or shared, or sliced.
+    """A node with more devices than its labels count: it has several models and its labels show the last one, or its devices are
+    shared or sliced.
 
-    Labels that say "not shared" rule out time-slicing: GPU Feature Discovery counts what it knows of one model.
+    Labels that say "not shared" rule out time-slicing: GPU Feature Discovery counts the devices of one model.
     """
     replicas, rest = divmod(offered, physical)
     # No machine has so many cards: another plugin splits those that labels count as unshared (HAMi).

@@ -17,8 +17,8 @@ from gpujob.values.vocabulary import Reason
 
 
 def interruption(child: ChildRecord, pods: Sequence[PodState]) -> Failure | None:
-    """The failure of an attempt of which a pod is asked to end before its program ended, if that ends with exit code 0; None where none
-    is."""
+    """The failure of an attempt with a pod that was asked to end before its program ended, if the program then ends with exit code
+    0; None if no pod was."""
     if child.leaving or child.paused:
         # The operator, or who suspended the Job, ends its pods.
         return None

@@ -40,8 +40,8 @@ _LACKS: Final = re.compile(
 
 
 def start_failure(pods: Sequence[PodState], seconds: float, said: str = "") -> Failure | None:
-    """The failure of an attempt of which a container has not started for `seconds`; None if none waits for such a thing. `said`: the
-    event of a pod whose volumes, network or sandbox are not there."""
+    """The failure of an attempt with a container that has not started for `seconds`; None if each has started or waits for
+    something else. `said`: the event of a pod that lacks its volumes, network or sandbox."""
     stuck = next((pod for pod in pods if pod.waiting_reason in IMAGE | CONTAINER and pod.node), None)
     if stuck is None:
         unready = next((pod for pod in pods if pod.unready and not pod.leaving), None)

@@ -1,14 +1,14 @@
-"""Which pods of a child Job are of before a suspension that is over: other pods follow them, and how they end says nothing.
+"""The pods of a child Job from before a suspension that has ended: other pods replace them, and their end is no failure.
 
-Three facts show it, of which each alone may be missing. The condition Suspended has the time of the resumption; the Job controller
-never writes it where its write of the suspension meets that of the resumption. It takes its finalizer off each pod before it
-deletes it for a suspension, and off others only once the Job fails, ends or is deleted (`deleteJobPods`, `deleteActivePods` in
-pkg/controller/job/job_controller.go). And since the Job replaces no pod that it counts (backoffLimit 0), a pod with another one in
-its place was not counted: after a suspension, and where the Job controller made two because the answer to its first request was
-lost (it deletes one then, in the same way).
+Three facts show such a pod, and each may be missing. The condition Suspended has the time of the resumption; the Job controller
+never writes it if its write of the suspension meets that of the resumption. The Job controller removes its finalizer from each pod
+before it deletes the pod for a suspension, and from other pods only once the Job fails, ends or is deleted (`deleteJobPods`,
+`deleteActivePods` in pkg/controller/job/job_controller.go). The Job replaces no pod that it counts (backoffLimit 0), so a pod that
+another pod with its index follows was not counted: after a suspension, or because the Job controller created two after it lost the
+answer to its first request (it then deletes one in the same way).
 
-Such a pod fails its Job all the same where it is Failed and still there when the Job controller looks: its podFailurePolicy is
-applied to all pods (`getFailJobMessage`). Neither the program nor a node is to blame for that.
+Such a pod can still fail its Job if it is Failed and exists when the Job controller reads it: podFailurePolicy applies to all pods
+(`getFailJobMessage`). Neither the program nor a node is to blame for that.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def replaced(child: ChildRecord, pod: str, *, certain: bool = True) -> Failure:
 
 
 def of_before(child: ChildRecord, pods: Sequence[PodState], let_go: Collection[str]) -> frozenset[str]:
-    """The names of the pods that the Job controller has ended itself, of all that are known of a child; `let_go`: those of
+    """The names of the pods that the Job controller has ended itself, among all known pods of a child; `let_go`: those of
     `released`."""
     ending = [pod for pod in pods if pod.leaving or pod.gone]
     if not ending:

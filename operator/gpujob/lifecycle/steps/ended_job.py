@@ -1,4 +1,4 @@
-"""A job that has ended, and children that must go in any case: what ended stays ended, and one child at most lives."""
+"""A job that has ended, and children that must be deleted in any case: an ended job stays ended, and at most one child lives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def delete_leftovers(evaluation: Evaluation) -> Action | None:
 
 
 def after_the_end(evaluation: Evaluation) -> Action:
-    """What ended stays ended; a child that outlives its job's end is deleted, and later the job, if it has a time to live."""
+    """An ended job stays ended; a child that outlives it is deleted, and later the job, if it has a time to live."""
     job, child = evaluation.job, evaluation.child
     if child is not None and _has_to_go(evaluation, child):
         return DeleteChild(child)
@@ -47,8 +47,8 @@ def after_the_end(evaluation: Evaluation) -> Action:
 
 
 def _has_to_go(evaluation: Evaluation, child: ChildRecord) -> bool:
-    """Whether a job has ended while this child runs: at its deadline, or with an attempt that stands still, whose programs have ended,
-    or that cannot end by itself."""
+    """Whether a job has ended while this child runs: at its deadline, or with an attempt that stands still, has no running program,
+    or cannot end by itself."""
     job, pods = evaluation.job, evaluation.pods
     if child.ended or child.leaving:
         return False

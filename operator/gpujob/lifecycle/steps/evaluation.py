@@ -31,7 +31,7 @@ class Evaluation:
         self.job = _as_observed(view.job)
         self.child = self._as_made(current_child(self.job, view.children))
         self.all_pods = pods_of(self.child, view.pods) if self.child else []
-        """The child's pods, with those that a suspension that is over has ended, or still ends."""
+        """The child's pods, including pods that an earlier suspension has ended or still ends."""
         self._departed = self._gone() if self.child else []
         self._before = self._note_suspension(self.child) if self.child else frozenset[str]()
         self.pods = self._without_suspended(self.all_pods)
@@ -39,7 +39,7 @@ class Evaluation:
         self._observed: tuple[ChildRecord, Observation] | None = None
 
     def observe(self, child: ChildRecord) -> Observation:
-        """What the child and its pods show; several steps of one evaluation ask for it."""
+        """The state of the child and its pods; several steps of one evaluation read it."""
         if self._observed is None or self._observed[0] is not child:
             pods = self.known_pods if child.ended else self.pods
             seen = observe(child, pods, ran=has_run(self.job), refused=self.view.refused, ending=self.ending)
@@ -48,11 +48,12 @@ class Evaluation:
 
     @property
     def ending(self) -> int:
-        """How many pods of before the child's resumption have not ended: the Job controller makes no others until then."""
+        """The number of pods from before the child's resumption that have not ended: the Job controller creates no others until
+        then."""
         return sum(pod.phase not in TERMINAL for pod in self.all_pods if pod not in self.pods)
 
     def _gone(self) -> list[PodState]:
-        """The child's pods that are gone, as they were last."""
+        """The child's pods that are gone, in their last known state."""
         there = {pod.name for pod in self.all_pods}
         return [pod for pod in pods_of(self.child, self.view.departed) if pod.name not in there] if self.child else []
 
@@ -62,11 +63,11 @@ class Evaluation:
 
     @property
     def known_pods(self) -> list[PodState]:
-        """The child's pods, and those that are gone as they were last, sorted by name: for a Job that has ended."""
+        """The child's pods, including gone ones in their last known state, sorted by name: for a Job that has ended."""
         return sorted((*self.pods, *self._without_suspended(self._departed)), key=lambda pod: pod.name)
 
     def unwritten(self, child: ChildRecord) -> Made | None:
-        """What this process made the child of, while no status names it."""
+        """The placement of a child that this process created, while no status names it."""
         made = self.view.made
         return made if made and made.uid == child.uid and self.job.status.get("jobName") != child.name else None
 
@@ -95,7 +96,7 @@ class Evaluation:
         return self.now.server - timedelta(seconds=self.now.elapsed - elapsed)
 
     def first_of(self, child: ChildRecord) -> First | None:
-        """What was seen first of a child: a request to end one of its pods, or a program that failed."""
+        """The first event of a child: a request to end one of its pods, or a failed program."""
         held, first = self.sightings.first
         if held == child.uid:
             return first
@@ -104,8 +105,8 @@ class Evaluation:
         return found
 
     def _note_suspension(self, child: ChildRecord) -> frozenset[str]:
-        """The pods of before a suspension of the child. What was seen of its pods is over when it is suspended or goes on, and with
-        each such pod, since the watch of Jobs may be behind that of pods."""
+        """The pods from before a suspension of the child. The sightings of its pods are void when the child is suspended or
+        resumed, and with each such pod, since the watch of Jobs may be behind that of pods."""
         turn, held, pods = (child.uid, child.paused, child.resumed), self.sightings, [*self.all_pods, *self._departed]
         same = held.suspended[0] == child.uid
         let_go = released(child, pods, held.released if same else ())
@@ -116,7 +117,8 @@ class Evaluation:
         return before
 
     def failure_in_vain(self, child: ChildRecord) -> Failure | None:
-        """The failure of a child that Kubernetes failed by a pod that it had ended itself, or may have; None if it did not."""
+        """The failure of a child that Kubernetes failed, or may have failed, because of a pod that it had ended itself; None if it
+        did not."""
         pods = [*self.all_pods, *self._departed]
         if pod := fails_job_in_vain(child, pods, self.sightings.released):
             return replaced(child, pod)
@@ -130,7 +132,7 @@ class Evaluation:
 
 
 def _as_observed(job: JobRecord) -> JobRecord:
-    """A job that is being deleted with the generation of before: a deletion counts as one, and the job requests nothing new."""
+    """The job as if it had its earlier generation: a deletion counts as a generation, and the job requests nothing new."""
     if not job.leaving:
         return job
     return replace(job, generation=whole_number(job.status.get("observedGeneration")) or job.generation)

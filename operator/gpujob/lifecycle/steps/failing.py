@@ -64,14 +64,15 @@ def disowned(evaluation: Evaluation, child: ChildRecord) -> Action:
 
 
 def succeeded(evaluation: Evaluation, child: ChildRecord) -> bool:
-    """Whether the program of a child that has ended did what it had to. Where the status records that the attempt is over before, by a
-    suspension for one, nothing else that its child shows counts."""
+    """Whether the program of an ended child did its work. If the status already records the end of the attempt (a suspension, for
+    example), nothing else that the child shows counts."""
     unharmed = _interruption(evaluation, child) is None and not _with_fewer_pods(evaluation, child)
     return child.ended != "Failed" and unharmed
 
 
 def _with_fewer_pods(evaluation: Evaluation, child: ChildRecord) -> str:
-    """How a Job is complete without pods that were placed, because a user lowered its number of completions; empty if it is not."""
+    """The sentence for a Job that is complete without all of its pods, because a user lowered its number of completions; empty if
+    it is not."""
     status = evaluation.job.status
     placement = table(status, "placement") if status.get("jobName") == child.name else child.hint.placement
     placed, wanted = whole_number(placement.get("nodes")) or 1, 0 if child.emptied else child.pods
@@ -84,8 +85,8 @@ def _with_fewer_pods(evaluation: Evaluation, child: ChildRecord) -> str:
 
 
 def moved_by_fault(evaluation: Evaluation, child: ChildRecord) -> Action | None:
-    """The end of an attempt on broken devices: the program gets SIGTERM and goes on elsewhere. Where no attempt is left it runs
-    on, since it may still end well."""
+    """The end of an attempt on broken devices: the program gets SIGTERM, and the next attempt runs elsewhere. If no attempt is
+    left, the attempt runs on, since it may still succeed."""
     faults = _faults(evaluation, child, evaluation.pods) if _is_tried_again(evaluation, child) else []
     if not faults:
         evaluation.see(faulty=UNSEEN)
@@ -108,7 +109,7 @@ def moved_by_loss(evaluation: Evaluation, child: ChildRecord) -> Action | None:
 
 
 def ended_by_interruption(evaluation: Evaluation, child: ChildRecord) -> Action | None:
-    """The end of a gang of which a pod ended on request with exit code 0, while the others wait for it without an end."""
+    """The end of a gang with a pod that ended on request with exit code 0 while the others wait for it without end."""
     failure = _interruption(evaluation, child)
     if (
         failure is None
@@ -123,7 +124,7 @@ def ended_by_interruption(evaluation: Evaluation, child: ChildRecord) -> Action 
 
 
 def _interruption(evaluation: Evaluation, child: ChildRecord) -> Failure | None:
-    """What it is that a pod was asked to end before its program ended: now, or when this process last saw that pod."""
+    """The failure by a pod that was asked to end before its program ended: now, or when this process last saw that pod."""
     found, held = interruption(child, evaluation.known_pods), evaluation.sightings.interrupted
     if held[0] == child.uid:
         return held[2]
@@ -132,7 +133,7 @@ def _interruption(evaluation: Evaluation, child: ChildRecord) -> Failure | None:
 
 
 def ended_by_start(evaluation: Evaluation, child: ChildRecord) -> Action | None:
-    """The end of an attempt of which a container does not start: nothing of it holds a GPU for longer."""
+    """The end of an attempt with a container that does not start, so that the attempt holds no GPU any longer."""
     seconds = evaluation.timings.stuck
     said = evaluation.view.refused
     failure = start_failure(evaluation.pods, seconds, said) if not evaluation.job.status.get("startTime") else None
@@ -143,13 +144,13 @@ def ended_by_start(evaluation: Evaluation, child: ChildRecord) -> Action | None:
 
 
 def _is_tried_again(evaluation: Evaluation, child: ChildRecord) -> bool:
-    """Whether another attempt can follow this one: not of a job that is being deleted, and a probe is no attempt."""
+    """Whether another attempt can follow this one: none follows if the job is being deleted, and a probe is not an attempt."""
     return not evaluation.job.leaving and probe_runs.steps_of(child) is None
 
 
 def _awaits_ended_pods(evaluation: Evaluation, child: ChildRecord) -> bool:
-    """Whether the watch of Jobs is ahead of that of pods: of a complete Job no pod runs, and only its pods show that one was asked to
-    end."""
+    """Whether the watch of Jobs is ahead of that of pods: a complete Job has no running pod, and only its pods show whether one was
+    asked to end."""
     if all(pod.phase in TERMINAL for pod in evaluation.pods):
         return False
     return evaluation.seconds_left("failed", child, evaluation.timings.failed_pods) > 0

@@ -1,8 +1,8 @@
-"""How long something has lasted: what may end a job for good, its running, the time since its first failure and since its end; and the
-pause after a failure.
+"""Durations that can end a job: its running time, the time since its first failure and since its end; and the pause after a
+failure.
 
-The server's clock says it, as long as it agrees with what this process saw pass by its own clock: an API server whose clock jumps, or
-one of several whose clock is wrong, ends no job. A process that starts has seen nothing pass, and believes the server's clock once.
+They follow the server's clock as long as it agrees with the time that this process measured: an API server whose clock jumps, or
+one of several with a wrong clock, ends no job. A process that starts has measured nothing, and believes the server's clock once.
 """
 
 from __future__ import annotations

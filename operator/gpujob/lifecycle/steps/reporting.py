@@ -50,7 +50,7 @@ def report(
 
 
 def _has_words(evaluation: Evaluation, seen: Observation) -> bool:
-    """Whether the words of events are known that the stored sentence lacks: a sentence alone is no reason to write."""
+    """Whether the stored sentence lacks known words of events; a new sentence alone causes no write."""
     held = str(condition(evaluation.job.status, ConditionType.RUNNING).get("message", ""))
     words = evaluation.view.refused.removesuffix(".")
     return bool(words) and words in seen.message and words not in held
@@ -67,7 +67,7 @@ def _is_reported_later(evaluation: Evaluation, child: ChildRecord, seen: Observa
 
 
 def _limited(evaluation: Evaluation, child: ChildRecord, status: Mapping[str, Any]) -> Action | None:
-    """The end of an attempt whose job has reached a limit; `status` is what would be said otherwise."""
+    """The end of an attempt whose job has reached a limit; `status` is the status without that limit."""
     job, now = evaluation.job, evaluation.now
     limit = nearest_limit(job, status, lasting.run_clock(evaluation, status.get("startTime")))
     if limit is None:
@@ -114,8 +114,7 @@ def _patiently(evaluation: Evaluation, seen: Observation) -> Observation:
 
 
 def _since(evaluation: Evaluation, starting: float) -> float:
-    """When pods in another state than before were first seen: now. Those of a burst that were not looked at until Placed was due have
-    waited since their child was created, so that one write says Placed and Starting.
-    """
+    """The time at which pods in a new state were first seen: now. Pods of a burst that were not read until Placed was due count
+    from the creation of their child, so that one write says Placed and Starting."""
     now, made = evaluation.now.elapsed, evaluation.child and evaluation.unwritten(evaluation.child)
     return made.since if made and now - made.since >= starting else now

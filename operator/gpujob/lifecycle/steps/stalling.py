@@ -22,8 +22,8 @@ from gpujob.values.vocabulary import ConditionType, Reason, State
 
 
 def stall(evaluation: Evaluation, child: ChildRecord) -> Stall | None:
-    """Why the attempt stands still, once this was seen for longer than two readings, in two readings: a process that was frozen as a
-    whole shows one long pause when it goes on, and on a busy machine the operator reads late."""
+    """Why the attempt stands still, once two readings over the time of two readings have shown it: a frozen process shows one long
+    pause when it resumes, and on a busy machine the operator reads late."""
     job, runs = evaluation.job, evaluation.observe(child).state is State.RUNNING
     counts = runs and not job.leaving and probe_runs.steps_of(child) is None and job.status.get("jobName") == child.name
     measured = evaluation.view.telemetry.measured
@@ -44,7 +44,7 @@ def stall(evaluation: Evaluation, child: ChildRecord) -> Stall | None:
 
 
 def ended_by_stall(evaluation: Evaluation, child: ChildRecord, found: Stall) -> Action | None:
-    """The end of an attempt that stands still, or of its job; None where the job runs on."""
+    """The end of an attempt that stands still, or of its job; None if the job runs on."""
     action = stalls.action_of(evaluation.job)
     if action is StallAction.TELL:
         return None
@@ -57,7 +57,7 @@ def ended_by_stall(evaluation: Evaluation, child: ChildRecord, found: Stall) -> 
 
 
 def with_stall(evaluation: Evaluation, status: dict[str, Any], found: Stall | None) -> dict[str, Any]:
-    """The status with the condition Stalled, where the job stands still or does not any more."""
+    """The status with the condition Stalled, True or no longer True."""
     update = _update(evaluation, status, found)
     if update is None:
         return status

@@ -34,7 +34,7 @@ class Unbound:
     why: str
     until: str
     rest: float
-    """Seconds for which the pool is left alone after that."""
+    """Seconds in which the job does not try the pool again."""
     refusal: str
     """The API server's words, where it refuses the pods."""
 
@@ -61,13 +61,13 @@ def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | 
 
 
 def without_nodes(evaluation: Evaluation, child: ChildRecord, awaited: AwaitedNodes) -> Ending:
-    """How an attempt ends whose nodes did not come in time."""
+    """The end of an attempt that got no new nodes in time."""
     job, now, seconds = evaluation.job, evaluation.now.server, evaluation.timings.provision
     return endings.nodes_did_not_come(job, child, seconds, now, awaited.came, bare=awaited.bare is not None)
 
 
 def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
-    """What pods wait for that start on existing nodes, or that the API server refuses; None if each is bound."""
+    """The wait of pods on existing nodes, or of pods that the API server refuses; None if each pod is bound."""
     refusal = evaluation.view.refused if len(evaluation.pods) < child.pods else ""
     if not (child.nodes or refusal) or child.paused or evaluation.job.status.get("startTime"):
         return None
@@ -91,7 +91,7 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
 
 
 def ending_of(evaluation: Evaluation, child: ChildRecord, unbound: Unbound) -> Ending:
-    """How an attempt ends whose pods had no node for too long."""
+    """The end of an attempt with pods that had no node for too long."""
     job, now, why = evaluation.job, evaluation.now.server, unbound.why
     if unbound.refusal:
         return endings.refused(job, child, why, unbound.refusal, unbound.seconds, unbound.rest, now)
@@ -105,8 +105,8 @@ def _unbound_seconds(evaluation: Evaluation, child: ChildRecord) -> float:
 
 
 def asks_for_refusal(evaluation: Evaluation, child: ChildRecord) -> ReadRefusal | None:
-    """The read of events, now, where pods of a child that starts have been missing, or one cannot start containers, for so long
-    that it is worth one."""
+    """The action that reads events, if pods of a starting child have been missing, or one could not start containers, for long
+    enough."""
     pods = evaluation.pods
     unready = next((pod.name for pod in pods if pod.unready and not pod.leaving), "")
     starts = len(pods) >= child.pods and not unready

@@ -1,4 +1,4 @@
-"""A job that goes on and has a child: the child starts, runs, probes, ends, or must be deleted."""
+"""A job with a child: the child starts, runs, probes, ends, or must be deleted."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
 
 
 def _leaving(evaluation: Evaluation, child: ChildRecord) -> Action:
-    """A deleted Job creates no pods: without one it is lost, though a finalizer may keep the object. One that no status names keeps its
-    name for as long, so that its attempt is over and the next one has another name."""
+    """A deleted Job creates no pods: without pods it is lost, even if a finalizer keeps the object. A Job that no status names
+    keeps its name as long, so its attempt is over and the next one has another name."""
     job = evaluation.job
     if job.status.get("jobName") != child.name:
         if job.leaving or evaluation.seconds_left("kept", child, evaluation.timings.cascade) > 0:

@@ -1,4 +1,4 @@
-"""A job that goes on and has no child: it waits for the pods of its earlier attempts, for a pause or a budget, or is placed."""
+"""A job without a child: it waits for the pods of its earlier attempts, for a pause or a budget, or is placed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpujob.values.vocabulary import Reason, State
 
 
 def leaving_without_child(evaluation: Evaluation) -> Action:
-    """A deleted job stays while a finalizer holds it; that nothing of it runs is written once."""
+    """A deleted job stays while a finalizer holds it; once none of its pods runs, its status says so, once."""
     job = evaluation.job
     if job.status.get("jobName"):
         return ConfirmLoss()
@@ -85,7 +85,7 @@ def _wait_for_pods(evaluation: Evaluation, pods: list[PodState]) -> Action:
 
 
 def _unseen_child(evaluation: Evaluation, pods: list[PodState]) -> EndUnseen | None:
-    """The end, once in a while, of the Job of pods that nothing has asked to end where no watch shows it."""
+    """The deletion, from time to time, of a Job that no watch shows and whose pods run without a request to end."""
     known = {child.uid for child in (*evaluation.view.children, *evaluation.view.strays)}
     pod = next((pod for pod in pods if not pod.leaving and pod.child_uid not in known), None)
     if pod is None:

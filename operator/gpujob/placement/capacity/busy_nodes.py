@@ -114,7 +114,7 @@ def _too_little(demand: Demand, pool: Pool, left: Resources, needs: Resources) -
 
 
 def _unready(demand: Demand, node: PoolNode) -> Finding | None:
-    """Why no pod of the job can start on a node now, whatever is free there; None where one can."""
+    """Why no pod of the job can start on a node now, apart from its free devices; None if one can."""
     if node.unready is None:
         excluded = demand.excludes(node.name)
         return excluded.finding if excluded else None

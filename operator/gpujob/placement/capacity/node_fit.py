@@ -41,7 +41,7 @@ class NodeFit(NamedTuple):
     never: tuple[Finding, ...] = ()
     busy: tuple[Finding, ...] = ()
     awaited: tuple[PoolNode, ...] = ()
-    """The nodes that a waiting job gets at best, in a pool of which some have a sign of trouble or announced maintenance."""
+    """The best nodes that a waiting job can get, in a pool with some nodes that have a sign of trouble or announced maintenance."""
     coming: bool = False
     """Whether an autoscaler must add nodes first; then the pods go to any nodes of the pool."""
 
@@ -251,7 +251,7 @@ def _did_not_come(demand: Demand, pool: Pool) -> Finding | None:
 
 
 def _missing_come(demand: Demand, pool: Pool) -> list[Arriving]:
-    """New nodes of which nothing shows devices yet, if with them the pool may have enough nodes."""
+    """New nodes that show no devices yet, if the pool may have enough nodes with them."""
     new = demand.awaited(pool.bare)
     enough = sum((node.total or node.healthy) >= demand.gpus_per_node for node in pool.nodes)
     return new if enough + len(new) >= demand.nodes else []

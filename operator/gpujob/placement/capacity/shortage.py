@@ -39,7 +39,7 @@ def why_never(demand: Demand, pool: Pool, nodes: tuple[PoolNode, ...], image_siz
 
 
 def why_never_some(demand: Demand, pool: Pool, image_size: int | None) -> Iterator[Finding]:
-    """Why some nodes of a pool can never run a pod of the job, whatever is free there; without those with too few GPUs."""
+    """Why some nodes of a pool can never run a pod of the job, apart from their free devices; without nodes with too few GPUs."""
     reasons = [rejections(demand, pool, node, image_size) for node in pool.nodes]
     if any(reasons):
         yield from _tainted(pool, pool.nodes)

@@ -125,9 +125,8 @@ def _plain(objective: Objective) -> Aim:
 
 
 def _best(asked: Sequence[GangSearch], objective: Objective, demand: Demand) -> PoolResult | None:
-    """The best result that fits. Under Value first the best one at worst, then the cheapest of all that are equal to it within
-    the error of the speeds.
-    """
+    """The best result that fits. Under Value it first finds the result with the best worst case, then the cheapest of all results
+    within the error of the speeds."""
     found = _first(asked, _plain(objective), demand)
     if found is None or objective is not Objective.VALUE:
         return found

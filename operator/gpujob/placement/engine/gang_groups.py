@@ -1,4 +1,5 @@
-"""Gangs in the order in which sizing tries them: groups of gangs of which a larger one holds what a smaller one holds."""
+"""Gangs in the order in which sizing tries them, in groups: within a group, a larger gang holds every model that a smaller one
+holds."""
 
 from __future__ import annotations
 

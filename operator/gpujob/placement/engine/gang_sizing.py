@@ -1,9 +1,9 @@
-"""How many GPUs a model needs on each pool, for a job that does not say: the fewest that hold it.
+"""The number of GPUs that a model needs on each pool, for a job that sets none: the fewest that hold it.
 
-On one node every number of GPUs up to that of the largest usable node counts; beyond it, whole nodes. Nodes that no pod of
-the pool can use (a taint, a missing label or handler) count only if there are no others. If a pool's nodes differ, the smaller ones
-together are an alternative to the larger one. Several GPUs hold a model only if the program shards it over them; if the job does
-not say so, the decision assumes it and warns.
+On one node every number of GPUs up to that of the largest usable node counts; beyond it, whole nodes. Nodes that no pod of the pool
+can use (a taint, a missing label or handler) count only if there are no others. If a pool's nodes differ, the smaller ones together
+are an alternative to the larger one. Several GPUs hold a model only if the program shards it over them; if the job does not set
+this, the decision assumes it and warns.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ WITHOUT_TORCH: Final = frozenset({"jax", "tensorflow"})
 """Frameworks that are not built on PyTorch; the memory estimate and the reporter do not support them."""
 
 WITHOUT_STEPS: Final = WITHOUT_TORCH | {"vllm", "sglang"}
-"""Frameworks of which the reporter sees no step: engines serve requests and have no optimizer."""
+"""Frameworks without steps that the reporter can count: engines serve requests and have no optimizer."""
 
 
 def _of_other_frameworks(demand: Demand) -> Iterator[Finding]:

@@ -30,8 +30,7 @@ class SharedByGangs:
         return found
 
     def classes(self, gang: Gang) -> tuple[set[PoolClass], set[PoolClass]]:
-        """The classes of pools that the filters accept and those that they refuse, for all gangs of which these filters read the same;
-        a search adds to them.
-        """
+        """The classes of pools that the filters accept and those that they reject, for all gangs that these filters treat alike; a
+        search adds to them."""
         key = (gang.accelerator, gang.nodes > 1, gang.gpus_per_node > 1)
         return self._classes.setdefault(key, (set(), set()))

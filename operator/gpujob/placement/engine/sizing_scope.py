@@ -22,10 +22,9 @@ from gpujob.placement.scoring.pool_order import kept_with_facts
 
 
 def most_gpus(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Mapping[float, float]:
-    """The most GPUs that the job's price limit allows, by the bytes of a device (infinite if unknown), on pools that are not
-    infeasible for every gang; memories of which all pools are infeasible are absent. With `only`, on this pool and those that have
-    only nodes of it.
-    """
+    """The most GPUs that the job's price limit allows, by the bytes of a device (infinite if unknown), on pools that are feasible
+    for some gang; memory sizes without a feasible pool are absent. With `only`, on this pool and pools that have only nodes of
+    it."""
     limit, found = demand.max_price, dict[float, float]()
     rules, features = rules_for_every_gang(demand), required_by(demand, catalog)
     if only is None:
