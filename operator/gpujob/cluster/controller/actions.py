@@ -233,17 +233,17 @@ class JobActions:
         over once nothing of it can be made any more."""
         held = await self._writer.find_child(job, str(job.status["jobName"]))
         if held is None:
-            pods = await self._writer.find_pods(job)
-            mine = [pod for pod in pods if pod.child_name == job.status.get("jobName")]
+            found = await self._writer.find_pods(job)
+            mine = [pod for pod in found if pod.child_name == job.status.get("jobName")]
             began = max((pod.started for pod in mine), default="") if all(pod.started for pod in mine) else ""
-            await self.write(job, gone(job, self._work.now(), began, without_owner(pods)))
+            await self.write(job, gone(job, self._work.now(), began, without_owner(found)))
             return
         child = read_child(held)
         if child.ended:
             index = self._work.index
             view = JobView(job, (child,), tuple(index.pods(child)), departed=index.departed_of(child))
-            found = next_action(view, Sightings(), self._work.moment(), self._work.timings)
-            await self._end_by(job, child, found.action)
+            ending = next_action(view, Sightings(), self._work.moment(), self._work.timings)
+            await self._end_by(job, child, ending.action)
         elif not is_followed(held, job):
             pods = tuple(await self._writer.find_pods(job))
             await self._writer.delete_child(child, pods_first=True)
