@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +17,7 @@ from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.telemetry import scraper
-from gpujob.cluster.telemetry.fetching import Unreached, reading_session
+from gpujob.cluster.telemetry.fetching import AT_ONCE, Unreached, reading_session
 from gpujob.cluster.telemetry.scraper import Scraper
 from gpujob.fleet.kubernetes.host_ports import report_port
 from gpujob.render.attempt import Numbered
@@ -317,3 +319,33 @@ def test_a_pod_that_comes_later_is_found_and_read_within_its_interval(monkeypatc
         due += [reading.seconds for _ in reading.scraper._due()]
     assert len(due) >= 2
     assert due[0] <= 5 + scraper.EVERY
+
+
+async def test_pods_that_do_not_answer_delay_the_readings_of_no_other_namespace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading, silent, read = Reading(monkeypatch), asyncio.Event(), list[str]()
+    pod = reading.scraper._first_pod("u")
+    assert pod is not None
+    names = [("evil", f"e{number}") for number in range(3 * AT_ONCE)] + [("team", f"t{number}") for number in range(40)]
+    jobs = [replace(reading.job, namespace=namespace, uid=uid) for namespace, uid in names]
+
+    async def read_pod(session: object, job: JobRecord, pod: object) -> str:
+        if job.namespace == "evil":
+            await silent.wait()
+        read.append(job.uid)
+        return "nothing, since none of them has a child by now"
+
+    monkeypatch.setattr(reading.scraper, "_read", read_pod)
+    monkeypatch.setattr(reading.scraper, "_due", lambda: [(job, pod) for job in jobs])
+    monkeypatch.setattr(ObjectCache, "complete", True)
+    run = asyncio.create_task(reading.scraper.run())
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert read == [f"t{number}" for number in range(40)]
+    silent.set()
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert len(read) == len(set(read)) == len(jobs), "each once in a round, however long it takes"
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)

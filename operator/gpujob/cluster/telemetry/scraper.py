@@ -22,6 +22,7 @@ import structlog
 
 from gpujob.cluster.metrics.exposition import Report, UnreadableReport, read_report
 from gpujob.cluster.metrics.window import SHORTEST, Window
+from gpujob.cluster.queue.step_slots import StepSlots
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.telemetry.fetching import (
     AT_ONCE,
@@ -56,6 +57,9 @@ TRIAL_EVERY: Final = 5.0
 
 WITHOUT_POD: Final = 5.0
 """Seconds between two searches for the pod to read of a running job that has none: many jobs bring no reporter."""
+
+ROUND: Final = 1.0
+"""Seconds between two searches for the jobs that are due."""
 
 PATIENCE: Final = 4
 """Intervals of failure before it is reported: a program needs time until it imports torch, a network until it is up."""
@@ -99,16 +103,20 @@ class Scraper:
         self.results: Counter[str] = Counter()
         self._work, self._is_leader, self._namespace, self._every = work, is_leader, namespace, every
         self._memory: dict[str, _Memory] = {}
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        # Pods that do not answer delay no other namespace.
+        self._slots, self._reading = StepSlots(AT_ONCE, AT_ONCE), set[str]()
 
     async def run(self) -> None:
-        """Rounds until cancelled, each reading the jobs that are due."""
-        async with reading_session() as session:
+        """Rounds until cancelled, each of which starts to read the jobs that are due."""
+        self._reading.clear()
+        async with reading_session() as session, asyncio.TaskGroup() as readings:
             while True:
-                began = self._work.clock()
                 due = self._due() if self._is_leader() and self._work.index.cache.complete else []
-                await asyncio.gather(*(self._read_one(session, job, pod) for job, pod in due))
-                await asyncio.sleep(max(0.2, 1.0 - (self._work.clock() - began)))
+                for job, pod in due:
+                    if job.uid not in self._reading:
+                        self._reading.add(job.uid)
+                        readings.create_task(self._read_one(session, job, pod))
+                await asyncio.sleep(ROUND)
 
     def _due(self) -> list[tuple[JobRecord, PodState]]:
         """The running jobs to read now, with the pod of their first process."""
@@ -141,7 +149,7 @@ class Scraper:
 
     async def _read_one(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> None:
         try:
-            async with self._slots:
+            async with self._slots.slot(job.namespace, urgent=False):
                 found = await self._read(session, job, pod)
             # Another attempt may have begun during the reading, which says nothing about it.
             child = self._work.index.child(job.uid)
@@ -159,6 +167,8 @@ class Scraper:
         except Exception as error:  # an error in one pod's report does not stop the others
             log.exception("report left out", job=f"{job.namespace}/{job.name}", error=repr(error))
             self.results["Error"] += 1
+        finally:
+            self._reading.discard(job.uid)
 
     async def _read(self, session: aiohttp.ClientSession, job: JobRecord, pod: PodState) -> Report | ConditionUpdate:
         """The report of a pod, or why there is none."""
@@ -258,7 +268,7 @@ class Scraper:
     ) -> tuple[FaultSeen, ...] | None:
         """What the reporter of a pod says of broken devices; None where it cannot be read, or is another one's."""
         try:
-            async with self._slots:
+            async with self._slots.slot(job.namespace, urgent=False):
                 report = read_report(await fetch(session, pod_address(pod.address), pod.port or 0))
         except (Refused, Unreached, UnreadableReport):
             return None
@@ -284,7 +294,7 @@ class Scraper:
         """(ranks of the whole job, ranks of the pod), or why they could not be read."""
         port = pod.port or 0
         try:
-            async with self._slots:
+            async with self._slots.slot(job.namespace, urgent=False):
                 body = await fetch(session, pod_address(pod.address), port, "/ranks")
             return read_ranks(body, pod, job.uid, child.attempt)
         except Refused:
