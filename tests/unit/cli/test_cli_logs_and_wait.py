@@ -144,6 +144,18 @@ def test_a_pod_without_a_log_stops_no_other(out: Run, server: Server) -> None:
     )
 
 
+def test_no_log_of_any_pod_is_no_success(out: Run, server: Server) -> None:
+    for name in ("llama-2-0", "llama-2-1"):
+        server.logs[name] = (400, {"message": "container is waiting to start"})
+    code, text, error = out("logs", "llama")
+    assert (code, text) == (2, "")
+    assert error.splitlines()[-1] == (
+        "error: GPUJob llama: none of its 2 pods has a log; `kubectl gpujob explain llama` says what it waits for"
+    )
+    server.pods = [pod(0)]
+    assert "its pod has no log" in out("logs", "llama")[2]
+
+
 def test_a_right_that_is_missing_is_said(out: Run, server: Server) -> None:
     server.logs["llama-2-0"] = (403, {"message": "no"})
     code, _, error = out("logs", "llama")

@@ -20,7 +20,7 @@ from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.answers import LastRejections
 from gpujob.schedule.queue import ALWAYS, SchedulingCycle, place_all
 from gpujob.schedule.waiting import Waiting
-from gpujob.values.vocabulary import Label, Verdict
+from gpujob.values.vocabulary import Label, Reason, Verdict
 from tests.unit.placement.test_claims_that_are_not_bound import (
     HOST,
     LOCAL,
@@ -220,3 +220,15 @@ def test_a_refusal_holds_only_while_the_same_volumes_are_taken() -> None:
     assert [placing and placing.verdict for placing in cycle.run([waiting], before, ALWAYS)] == [Verdict.MISCONFIGURED]
     assert list(refusals.retry(before, ANY_IMAGES, "facts")) == [True]
     assert list(refusals.retry(after, ANY_IMAGES, "facts")) == [False]
+
+
+def test_a_claim_that_is_to_be_made_again_has_one_remedy() -> None:
+    """Its access mode is chosen again then."""
+    once = {"accessModes": ["ReadWriteOnce"]}
+    reasons = []
+    for left in ("", "a"):
+        known = fleet(LOCAL, A, B, *claims("c", **once), *disks(left, **once), catalog=ANY_IMAGES)
+        found = place(known, named("c"), nodes=2)
+        reasons.append({each.reason for one in found.candidates for each in one.reasons} & {Reason.ACCESS_MODE})
+        assert (found.verdict is Verdict.MISCONFIGURED) == (not left)
+    assert reasons == [set(), {Reason.ACCESS_MODE}]

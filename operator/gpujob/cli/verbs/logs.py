@@ -65,14 +65,21 @@ class Logs:
     rank: int | None = None
     write: Write = field(default=lambda data: sys.stdout.buffer.write(data))
     sleep: Callable[[float], None] = time.sleep
+    without: int = 0
+    """Pods without a log."""
 
     def show(self) -> None:
-        """Writes what there is."""
+        """Writes what there is; BadInput if no pod has a log."""
         pods = self.pods()
         if not pods:
             raise BadInput(self._no_pods())
         for line in heapq.merge(*(self._lines(pod, follow=False) for pod in pods), key=lambda line: line.at):
             self._print(line, several=len(pods) > 1)
+        if self.without == len(pods):
+            what = "its pod has no log" if len(pods) == 1 else f"none of its {len(pods)} pods has a log"
+            raise BadInput(
+                f"GPUJob {self.job.name}: {what}; `kubectl gpujob explain {self.job.name}` says what it waits for"
+            )
 
     def follow(self) -> None:
         """Writes what there is and what comes, until all pods of the attempt have ended."""
@@ -176,6 +183,7 @@ class Logs:
         if status in (401, 403):
             raise BadInput(f"this account may not read logs ({status}): {why}; ask for the right to get pods/log")
         if not follow:
+            self.without += 1
             say(f"pod {pod.name}: no log ({status}): {why}")
 
     def _print(self, line: Line, *, several: bool) -> None:

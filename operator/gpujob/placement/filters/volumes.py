@@ -120,9 +120,14 @@ def attachments(claims: Iterable[str], fleet: Fleet, namespace: str) -> tuple[At
 
 def volume_of_one_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """A volume that one node at a time can mount, and a job of several nodes."""
-    if not demand.single or demand.nodes == 1:
+    if demand.nodes == 1:
+        return None
+    # One that is to be made again has a remedy of its own.
+    again = {claim for claim, _, _ in demand.troubled}
+    claim = next((each for each in demand.single if each not in again), None)
+    if claim is None:
         return None
     sentence = (
         "needs {} nodes, and PersistentVolumeClaim {} can be mounted by one at a time; use ReadWriteMany or one node"
     )
-    return Finding(Reason.ACCESS_MODE, sentence, (demand.nodes, demand.single[0]))
+    return Finding(Reason.ACCESS_MODE, sentence, (demand.nodes, claim))
