@@ -5,7 +5,7 @@
 A ratio is to a plain loop of the same run that visits each of the 3,000 pairs of a pool and a runtime once and compares
 two numbers, so that figures of different machines compare. No two demands are alike, no answer is kept, and a pod comes
 or goes before each decision. Times are of the CPU, since others may share the machine, and with the operator's own garbage
-collections (`short_pauses`), which come between the pieces of explanations.
+collections (`short_pauses`), which come in explanations.
 """
 
 from __future__ import annotations

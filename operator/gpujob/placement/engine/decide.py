@@ -17,7 +17,7 @@ from gpujob.placement.capacity.pod_resources import shared_memory
 from gpujob.placement.engine.evaluate import GangEvaluator
 from gpujob.placement.engine.gang_sizing import estimated, has_more_gangs
 from gpujob.placement.engine.known_results import KnownResults
-from gpujob.placement.engine.pieces import Pieces, finished, uncollected
+from gpujob.placement.engine.pieces import Pieces, finished
 from gpujob.placement.filters.job_validation import job_problems
 from gpujob.placement.filters.selection import FilterSelection
 from gpujob.placement.images.selection import selector_of
@@ -44,12 +44,6 @@ def decide_in_pieces(
     demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None, known: KnownResults | None = None
 ) -> Pieces[Decision]:
     """The same in pieces, one for each gang."""
-    return uncollected(_in_pieces(demand, fleet, catalog, only, known))
-
-
-def _in_pieces(
-    demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None, known: KnownResults | None
-) -> Pieces[Decision]:
     sized = estimated(demand, fleet, catalog)
     decision = yield from _decided(sized, fleet, catalog, only, known)
     if not demand.sized_by_model or any(each.outcome in _WITH_ROOM for each in decision.candidates):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Generator, Iterable
 from itertools import islice
 from typing import TypeVar
@@ -20,26 +19,6 @@ def finished(search: Pieces[Found]) -> Found:
         except StopIteration as end:
             found: Found = end.value
             return found
-
-
-def uncollected(search: Pieces[Found]) -> Pieces[Found]:
-    """The same search without garbage collections inside of a piece; they come between two pieces.
-
-    A collection would visit thousands of candidates and free none of them, since the decision keeps them: a full one takes half as
-    long as the piece.
-    """
-    while True:
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            next(search)
-        except StopIteration as end:
-            found: Found = end.value
-            return found
-        finally:
-            if collects:
-                gc.enable()
-        yield
 
 
 def first_of(groups: Iterable[Iterable[Found]], most: int) -> Pieces[list[Found]]:
