@@ -15,7 +15,7 @@ HEAD: Final = """# Reasons
 
 Each condition, event and line of `plan` and `explain` has a reason, one word, and a sentence with the numbers and names of its case.
 The word is the same everywhere, and an anchor of this page: `reasons.md#MemTooSmall`; `kubectl gpujob reasons MemTooSmall` prints it.
-The page is made from `operator/gpujob/values/reasons.py` by `make generate`.
+`make generate` makes this page from `operator/gpujob/values/reasons.py`.
 """
 
 
