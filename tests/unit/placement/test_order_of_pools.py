@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from builders import H100, MI300X, demand, fleet, node
+from builders import H100, L4, MI300X, demand, fleet, node
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.fleet.pools.fleet import Fleet
@@ -14,7 +14,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.pool_order import order_pools
 from gpujob.placement.scoring.score import Aim
-from gpujob.values.vocabulary import Objective
+from gpujob.values.vocabulary import Objective, Verdict
 
 JOB = demand(gpusPerNode=1, placement={"objective": "Cost"})
 
@@ -58,3 +58,18 @@ def test_it_stays_while_pods_come_and_go() -> None:
 
 def test_a_changed_demand_is_what_replace_makes() -> None:
     assert JOB.but(millicores=5, as_root=True) == replace(JOB, millicores=5, as_root=True) != JOB
+
+
+VALUE = demand(gpusPerNode=1, placement={"objective": "Value"})
+
+
+def test_a_slow_pool_of_the_lowest_price_does_not_end_the_search_for_value() -> None:
+    assert chosen(VALUE, fleet(node("slow", L4, price="1"), node("fast", H100, price="2"))) == "h100-sxm-ondemand"
+
+
+def test_the_search_for_a_better_busy_pool_goes_on_after_one_that_is_no_better() -> None:
+    busy = node("fast", H100, price="2", allocatable={"nvidia.com/gpu": "0"})
+    found, waits = fleet(node("slow", L4, price="1"), busy), replace(VALUE, wait_seconds=600)
+    assert choose(waits, found, load_catalog()).verdict is Verdict.WAITING
+    assert decide(waits, found, load_catalog()).verdict is Verdict.WAITING
+    assert chosen(VALUE, found) == "l4-ondemand"
