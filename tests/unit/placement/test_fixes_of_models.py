@@ -143,3 +143,8 @@ def test_no_format_is_named_that_the_device_lacks() -> None:
     found = with_fix(decide(asked, known, ANY_IMAGES), known, ANY_IMAGES)
     assert (found.verdict, found.fix) == (Verdict.IMPOSSIBLE, None)
     assert "precision" not in found.hopeless
+
+
+def test_adapters_over_weights_that_do_not_fit_are_trained_over_weights_of_4_bits() -> None:
+    model = {"parameters": "13B", "method": "LoRA", "gradientCheckpointing": "Layers", "sequenceLength": 512}
+    assert fixed([node("a", L4, 1)], nodes=1, gpusPerNode=1, model=model) == {"method": "QLoRA"}
