@@ -338,6 +338,16 @@ def test_the_operator_deletes_what_an_orphaning_deletion_left(
 
 
 @pytest.mark.e2e
+def test_the_operator_deletes_a_child_that_lost_its_label(cluster: Cluster, as_operator: Path, namespace: str) -> None:
+    kubectl(cluster, "create", "-f", "-", stdin=gpujob("owner", namespace))
+    owner = kubectl(cluster, "get", "gpujob", "owner", "-n", namespace, "-o", "jsonpath={.metadata.uid}").strip()
+    kubectl(
+        cluster, "create", "-f", "-", stdin=json.dumps(owned_by(labelled(child(namespace)), name="owner", uid=owner))
+    )
+    assert ask(as_operator, "DELETE", f"{JOBS.format(namespace)}/child") == (200, "")
+
+
+@pytest.mark.e2e
 def test_a_stolen_token_ends_no_job_that_asks_for_no_end(cluster: Cluster, as_operator: Path, namespace: str) -> None:
     kubectl(cluster, "create", "-f", "-", stdin=gpujob("stays", namespace))
     kubectl(cluster, "create", "-f", "-", stdin=gpujob("goes", namespace, ttlSecondsAfterFinished=0))
