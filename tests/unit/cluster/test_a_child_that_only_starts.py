@@ -72,7 +72,7 @@ class Room:
         self.work.remember("u")
         wish, there = self.work.parsed_spec(job).demand, fleet(node("a", MI300X))
         assert wish is not None
-        await self.steps.place(job, Answer(wish, there, load_catalog()).decision, there)
+        await self.steps.place(job, Answer(wish, there, load_catalog()).decision, there.runtime_classes)
 
     def show(self, kind: str, obj: Object) -> None:
         """The watch shows another state of an object."""

@@ -57,7 +57,7 @@ async def test_what_the_last_attempt_reported_is_forgotten_when_the_next_one_is_
     work.telemetry["u"] = Telemetry(Measured(at=datetime(2026, 1, 1, tzinfo=UTC), counters={"steps": 700.0}))
     wish, there = work.parsed_spec(job).demand, fleet(node("a", MI300X))
     assert wish is not None
-    await steps.place(job, Answer(wish, there, load_catalog()).decision, there)
+    await steps.place(job, Answer(wish, there, load_catalog()).decision, there.runtime_classes)
     work.index.take(cache.take_changes())
     work.timings = Timings(placed=0.0)
     JobReconciler(work, steps).look(job)

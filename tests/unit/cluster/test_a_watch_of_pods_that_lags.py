@@ -88,7 +88,7 @@ async def final(server: Server, ending: str) -> dict[str, Any]:
     assert wish is not None
     steps._delivery._held = lambda namespace: None  # type: ignore[method-assign, assignment]
     work.remember("u")
-    await steps.place(job, Answer(wish, there, load_catalog()).decision, there)
+    await steps.place(job, Answer(wish, there, load_catalog()).decision, there.runtime_classes)
     # Its hour passes for this process too: a clock that says more than that is not believed.
     later = work.clock() + 3610.0
     work.clock = lambda: later

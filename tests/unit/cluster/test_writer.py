@@ -14,8 +14,10 @@ from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import JOBS, PoolRecord, mirrored
 from gpujob.cluster.client.api_errors import (
     AlreadyExists,
+    ApiError,
     Conflict,
     Fenced,
+    Forbidden,
     Invalid,
     NotFound,
     OutcomeUnknown,
@@ -100,10 +102,35 @@ async def test_a_create_without_an_answer_concerns_the_child_if_the_api_server_a
     error: OutcomeUnknown, words: str
 ) -> None:
     answered = NotFound(404, "NotFound", "")
-    with pytest.raises(ChildNotCreated, match=words):
+    with pytest.raises(ChildNotCreated, match=words) as raised:
         await writer(Answers(create=error, get=answered)).ensure_child(JOBS, BODY, JOB)
-    with pytest.raises(Unreachable):
-        await writer(Answers(create=error, get=Unreachable(0, "Timeout", ""))).ensure_child(JOBS, BODY, JOB)
+    assert raised.value.unanswered
+
+
+@pytest.mark.parametrize(
+    "answer", [Unreachable(0, "Timeout", ""), ApiError(503, "ServiceUnavailable", ""), Forbidden(403, "Forbidden", "")]
+)
+async def test_the_outcome_of_a_create_stays_unknown_if_its_object_cannot_be_read(answer: ApiError) -> None:
+    lost = OutcomeUnknown(0, "TimeoutError", "create /jobs: timeout")
+    with pytest.raises(OutcomeUnknown, match="create /jobs: timeout"):
+        await writer(Answers(create=lost, get=answer)).ensure_child(JOBS, BODY, JOB)
+    with pytest.raises(type(answer), match=str(answer)):
+        await writer(Answers(create=AlreadyExists(409, "AlreadyExists", ""), get=answer)).ensure_child(JOBS, BODY, JOB)
+
+
+@pytest.mark.parametrize(
+    ("words", "unanswered"),
+    [
+        ("etcdserver: request timed out", True),
+        ("Timeout: request did not complete within requested timeout", True),
+        ('Internal error occurred: failed calling webhook "a.example": context deadline exceeded', False),
+    ],
+)
+async def test_an_error_of_the_api_server_may_come_before_the_child(words: str, unanswered: bool) -> None:
+    error = OutcomeUnknown(500, "InternalError", words)
+    with pytest.raises(ChildNotCreated) as raised:
+        await writer(Answers(create=error, get=NotFound(404, "NotFound", ""))).ensure_child(JOBS, BODY, JOB)
+    assert raised.value.unanswered is unanswered
 
 
 async def test_a_runner_without_an_answer_is_looked_for_in_a_list() -> None:

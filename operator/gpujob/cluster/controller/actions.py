@@ -6,8 +6,7 @@ Afterwards the job is reconciled again. An error of one step affects only that j
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from dataclasses import replace
+from collections.abc import Container, Coroutine, Mapping
 from typing import Any, Final
 
 import structlog
@@ -23,7 +22,6 @@ from gpujob.cluster.queue.step_slots import StepSlots
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.child_errors import ChildNotCreated, ChildRefused
 from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
-from gpujob.fleet.pools.fleet import Fleet
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.actions import Action, EndProbe, Finish, GiveBack, WriteStatus
 from gpujob.lifecycle.attempts import end_attempt, gone, newly_failed, next_attempt
@@ -89,16 +87,13 @@ class JobActions:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def place(self, job: JobRecord, decision: Decision, fleet: Fleet) -> None:
-        """Creates the children of a placed job: the objects that its pods need first, then the Job. Later rounds write its status."""
-        manifest, choice, newest = self._work.manifest(job), decision.choice, self._work.index.jobs.get(job.uid)
-        if (
-            manifest is None
-            or choice is None
-            or newest is None
-            or newest.leaving
-            or newest.generation != job.generation
-        ):
+    async def place(self, job: JobRecord, decision: Decision, runtime_classes: Container[str]) -> None:
+        """Creates the children of a placed job: the objects that its pods need first, then the Job. Later rounds write its status.
+
+        `runtime_classes`: the names of those that existed at the decision.
+        """
+        manifest, choice = self._work.manifest(job), decision.choice
+        if manifest is None or choice is None or not self._is_current(job):
             return
         began, attempt = self._work.clock(), next_attempt(job)
         if attempt > 1 and (left := await self._earlier_pods(job)):
@@ -107,10 +102,8 @@ class JobActions:
         hint, runner = job_status.hint(decision), None if job_status.runs_unchecked(job) else self._delivery.runner
         saves = whole_number(table(job.status, "checkpoint").get("saveSeconds"))
         mirrors = self._work.index.catalog.mirrors
-        children = render(
-            manifest, choice, attempt, fleet.runtime_classes, decision.digest, hint, runner, saves, mirrors
-        )
-        with self._creations.one(job.namespace), self._work.creating.one(job, attempt, decision, fleet):
+        children = render(manifest, choice, attempt, runtime_classes, decision.digest, hint, runner, saves, mirrors)
+        with self._creations.one(job.namespace), self._work.creating.one(job, attempt, decision, runtime_classes):
             if children.runner:
                 await self._delivery.ensure(job.namespace)
             if children.service is not None:
@@ -136,6 +129,11 @@ class JobActions:
             self._work.counters.placing.observe(self._work.clock() - began)
             waited = (self._work.wall() - asked).total_seconds() if (asked := waits.read_time(job.created)) else 0.0
             self._work.counters.queue_wait.observe(waited)
+
+    def _is_current(self, job: JobRecord) -> bool:
+        """Whether a job is still the one that was decided: it may have been deleted or edited while its step waited for a slot."""
+        newest = self._work.index.jobs.get(job.uid)
+        return newest is not None and not newest.leaving and newest.generation == job.generation
 
     async def _earlier_pods(self, job: JobRecord) -> list[PodState]:
         """Reads pods of earlier attempts from the API server itself, on nodes that are ready, because the watch may lag behind."""
@@ -209,13 +207,14 @@ class JobActions:
         return action.status if isinstance(action, Finish | WriteStatus) else None
 
     def _action_by(
-        self, job: JobRecord, child: ChildRecord, pods: tuple[PodState, ...], disowned: bool = False
+        self, job: JobRecord, child: ChildRecord, pods: tuple[PodState, ...], *, disowned: bool = False
     ) -> Action:
         """The next action by pods that the API server has, whatever the watch shows."""
         memory, read = self._work.remember(job.uid), self._work.telemetry.get(job.uid, SILENT)
         departed, refused = self._work.index.departed_of(child), memory.refused_to(child)
-        view = JobView(job, (child,), pods, departed=departed, refused=refused, telemetry=read, disowned=disowned)
-        view = replace(view, made=memory.made)
+        view = JobView(
+            job, (child,), pods, made=memory.made, departed=departed, refused=refused, telemetry=read, disowned=disowned
+        )
         return next_action(view, memory.sightings, self._work.moment(), self._work.timings).action
 
     async def end_trial(self, job: JobRecord, child: ChildRecord, result: Result) -> None:
@@ -247,7 +246,7 @@ class JobActions:
         elif not is_followed(held, job):
             pods = tuple(await self._writer.find_pods(job))
             await self._writer.delete_child(child, pods_first=True)
-            await self._end_by(job, child, self._action_by(job, child, pods, True))
+            await self._end_by(job, child, self._action_by(job, child, pods, disowned=True))
             return
         # It exists and the watch does not show it yet: repeated with backoff.
         self._work.requeue_with_backoff(job, "the watch does not show its child Job", job.version)

@@ -195,8 +195,8 @@ class JobReconciler:
         steps = self._steps
         match action:
             case actions.Schedule():
-                if (open_creation := self._to_repeat(job)) is not None:
-                    steps.start(job, steps.place(job, open_creation.decision, open_creation.fleet), urgent=True)
+                if (creation := self._to_repeat(job)) is not None:
+                    steps.start(job, steps.place(job, creation.decision, creation.runtime_classes), urgent=True)
                 else:
                     self._work.settle(job.uid)
                     self._work.queue.put(job.uid, job.generation)

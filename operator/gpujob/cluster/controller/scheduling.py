@@ -117,7 +117,7 @@ class SchedulingRound:
                     decision = placing.decision
                     self._reserve(job, decision)
                     # Devices are idle until the child exists; reports of other jobs can wait a moment.
-                    self._steps.start(job, self._steps.place(job, decision, fleet), urgent=True)
+                    self._steps.start(job, self._steps.place(job, decision, fleet.runtime_classes), urgent=True)
                     self._explanations.count(decision)
             await self._slice.pause()
         self._explanations.begin(without_place, self._work.decided_at, placed, left=self._left)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpujob.cluster.client.rate_limit import Clock
 from gpujob.cluster.writer.child_errors import ChildNotCreated
@@ -21,6 +21,15 @@ REMEMBERED: Final = 120.0
 """Seconds for which that counts without another failure."""
 
 
+class Hang(NamedTuple):
+    """A creation that hung."""
+
+    ended: float
+    """When it failed, in monotonic seconds."""
+    words: str
+    retry_after: float | None
+
+
 class Creations:
     """What creations of children have shown lately, by namespace."""
 
@@ -28,25 +37,25 @@ class Creations:
         self._clock, self._timings = clock, timings
         self._created = deque[float]()
         """When children were created, within the last seconds."""
-        self._hanging: dict[str, tuple[float, ChildNotCreated]] = {}
-        """The last creation of a namespace that hung, until one succeeds: when it ended, and how."""
+        self._hanging: dict[str, Hang] = {}
+        """The last creation of a namespace that hung, until one succeeds."""
         self._under_way = Counter[str]()
 
     @contextmanager
     def one(self, namespace: str) -> Iterator[None]:
         """The creation of the children of one job; where those of its namespace hang and enough are under way, it fails as they do."""
         began = self._clock()
-        at, failed = self._hanging.get(namespace, (0.0, None))
-        if failed is not None and began - at < REMEMBERED and self._under_way[namespace] >= TRIES:
-            raise ChildNotCreated(str(failed), failed.retry_after)
+        hang = self._hanging.get(namespace)
+        if hang is not None and began - hang.ended < REMEMBERED and self._under_way[namespace] >= TRIES:
+            raise ChildNotCreated(hang.words, hang.retry_after)
         self._under_way[namespace] += 1
         try:
             yield
             self._hanging.pop(namespace, None)
         except ChildNotCreated as error:
             if (now := self._clock()) - began >= SLOW:
-                self._hanging = {n: held for n, held in self._hanging.items() if now - held[0] < REMEMBERED}
-                self._hanging[namespace] = now, error
+                self._hanging = {name: held for name, held in self._hanging.items() if now - held.ended < REMEMBERED}
+                self._hanging[namespace] = Hang(now, str(error), error.retry_after)
             raise
         finally:
             self._under_way[namespace] -= 1

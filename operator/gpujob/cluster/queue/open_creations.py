@@ -7,15 +7,14 @@ its attempt, so that the API server keeps one of the two, and both are on the sa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from gpujob.cluster.client.api_errors import ApiError
+from gpujob.cluster.client.api_errors import ApiError, OutcomeUnknown
 from gpujob.cluster.client.rate_limit import Clock
 from gpujob.cluster.writer.child_errors import ChildNotCreated
-from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.status.records.objects import JobRecord
 
@@ -33,7 +32,8 @@ class OpenCreation:
     generation: int
     attempt: int
     decision: Decision
-    fleet: Fleet
+    runtime_classes: Container[str]
+    """The names of the RuntimeClasses that existed: a repeated request is the same."""
     first: float
     """When the first request of this decision was sent (monotonic seconds)."""
     asked: float
@@ -54,11 +54,11 @@ class OpenCreations:
         self._by_job: dict[str, OpenCreation] = {}
 
     @contextmanager
-    def one(self, job: JobRecord, attempt: int, decision: Decision, fleet: Fleet) -> Iterator[None]:
+    def one(self, job: JobRecord, attempt: int, decision: Decision, runtime_classes: Container[str]) -> Iterator[None]:
         """The requests of one creation, which stays open if they got no answer."""
         now, held = self._clock(), self._by_job.get(job.uid)
         first = held.first if held is not None and held.decision is decision else now
-        self._by_job[job.uid] = OpenCreation(job.generation, attempt, decision, fleet, first, now)
+        self._by_job[job.uid] = OpenCreation(job.generation, attempt, decision, runtime_classes, first, now)
         try:
             yield
         except BaseException as error:
@@ -93,6 +93,6 @@ def _is_open(error: BaseException) -> bool:
         case ChildNotCreated():
             return error.unanswered
         case ApiError():
-            return error.status == 0
+            return error.status == 0 or isinstance(error, OutcomeUnknown)
         case _:
             return isinstance(error, asyncio.CancelledError)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gpujob.cluster.client.api_errors import ApiError, Forbidden
+from gpujob.cluster.client.api_errors import ApiError, Forbidden, OutcomeUnknown
 from gpujob.cluster.client.outage_gate import is_outage
 from gpujob.cluster.client.rate_limit import Patience
 from gpujob.status.attempts.ownership import is_child
@@ -29,6 +29,9 @@ _PASSING: Final = re.compile(
 _OF_A_MOMENT: Final = (404, 408, 409)
 """HTTP codes that do not judge the child: its namespace is not there yet, the request took too long, a quota changed meanwhile."""
 
+_WEBHOOK_FAILED: Final = re.compile(r"failed calling webhook|failed to call webhook")
+"""The message of a 500 after which nothing is created: admission comes before storage."""
+
 _DENIED: Final = re.compile(r"^admission webhook|ValidatingAdmissionPolicy .* denied request")
 
 
@@ -39,7 +42,7 @@ class ChildRefused(Exception):
 class ChildNotCreated(Exception):
     """The API server did not create a child now and may later; the message is the API server's, and so is the least wait in seconds.
 
-    `unanswered`: it gave no answer, so that it may still create the child.
+    `unanswered`: its answer does not say that the request is over, so that it may still create the child.
     """
 
     def __init__(self, message: str, retry_after: float | None = None, *, unanswered: bool = False) -> None:
@@ -58,7 +61,8 @@ def refusal(error: ApiError, *, alone: bool = False) -> ChildRefused | ChildNotC
     if error.status == 0 and "Timeout" in error.reason:
         words = f"no answer within {CREATION.timeout:g} s"
     if is_outage(error.status) or error.status in _OF_A_MOMENT or _passes(error):
-        return ChildNotCreated(words, error.retry_after, unanswered=error.status == 0)
+        unanswered = isinstance(error, OutcomeUnknown) and not _WEBHOOK_FAILED.search(error.message)
+        return ChildNotCreated(words, error.retry_after, unanswered=unanswered)
     return ChildRefused(words)
 
 

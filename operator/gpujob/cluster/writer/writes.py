@@ -78,7 +78,8 @@ class Writer:
     async def ensure_child(self, resource: Resource, body: Mapping[str, Any], job: JobRecord) -> tuple[Any, bool]:
         """The child as it is in the cluster, and whether this call created it; NameConflict if the name is another object's.
 
-        ChildRefused if the API server rejects it permanently; ChildNotCreated if it may accept it later.
+        ChildRefused if the API server rejects it permanently; ChildNotCreated if it may accept it later; OutcomeUnknown if it may have
+        created it and does not say so.
         """
         namespace, name = job.namespace, body["metadata"]["name"]
         self._check()
@@ -92,6 +93,11 @@ class Writer:
                 # No rejection: the POST got no answer, another write of a quota came first, or the object with the name is gone by now.
                 answer = None if isinstance(unsure, AlreadyExists) else refusal(unsure, alone=True)
                 raise (answer or unsure) from None
+            except ApiError as error:
+                if not isinstance(unsure, OutcomeUnknown):
+                    raise
+                # Without its current content the outcome of the POST stays unknown.
+                raise unsure from error
             if not is_made_for(held, body, job):
                 raise NameConflict(
                     f"a {body['kind']} {name} exists and is not this job's; delete or rename it"
