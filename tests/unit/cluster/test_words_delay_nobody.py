@@ -117,6 +117,19 @@ async def test_a_job_that_fits_starts_before_words_are_looked_for(monkeypatch: p
     assert counted[0] - before >= queue.worded
 
 
+async def test_a_job_whose_creation_got_no_answer_is_not_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its step may end between the looks at jobs and the decision of one round."""
+    queue = Round(0, monkeypatch)
+    queue.jobs["u998"] = {}
+    queue.write()
+    queue.work.reserved["u999"] = ()
+    await queue.deciding.decide()
+    assert queue.started == ["u998"]
+    del queue.work.reserved["u999"]
+    await queue.deciding.decide()
+    assert queue.started == ["u998", "u999"]
+
+
 async def test_everybody_is_told_in_turn_and_then_the_loop_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Round(10, monkeypatch)
     await queue.until_rest()

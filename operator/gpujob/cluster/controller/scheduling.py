@@ -155,9 +155,8 @@ class SchedulingRound:
         newcomers = (arriving for _, arriving in self._work.index.newcomers(now, self._timings.provision))
         self._arriving = tuple(waits.still_arriving(newcomers, now))
         self._work.passed_over = {uid for uid in self._work.tasks if uid in self._work.queue}
-        # A job with a write in flight is decided next time; until then no other job gets its reserved devices.
-        absent = self._work.passed_over & self._work.reserved.keys()
-        found = (self._work.index.jobs.get(uid) for uid in self._work.queue if uid not in absent)
+        # A job whose creation is under way or has no answer keeps its devices: on others a second request could be performed too.
+        found = (self._work.index.jobs.get(uid) for uid in self._work.queue if uid not in self._work.reserved)
         jobs = [job for job in found if job is not None]
         waiting = list[Waiting]()
         for job in jobs:
