@@ -228,8 +228,19 @@ def test_the_index_takes_the_volumes_of_children_until_their_pods_are_there() ->
     index.cache.replace("persistentvolumes", [disk], "5")
     index.take(index.cache.take_changes())
     assert dict(index.fleet().volumes.taken) == {"v": None}
-    assert index.fleet().volumes is index.fleet().volumes
-    index.cache.replace("pods", [pod("c") | {"spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}], "6")
+    for version in range(6, 306):
+        phase = {"status": {"phase": ("Pending", "Failed")[version % 2]}}
+        index.cache.replace("pods", [pod("c", resourceVersion=str(version)) | phase], str(version))
+        index.take(index.cache.take_changes())
+    left = index.fleet().volumes
+    assert dict(left.taken) == {"v": None}
+    other = pod("x", name="q", uid="q", labels={}, resourceVersion="306")
+    other["spec"], other["status"] = {"nodeName": "n1", "containers": [{"name": "c"}]}, {"phase": "Running"}
+    index.cache.apply("pods", "ADDED", other)
+    index.take(index.cache.take_changes())
+    assert index.fleet().volumes is left, "a pod of no such job changes nothing"
+    running = {"spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}
+    index.cache.replace("pods", [pod("c", resourceVersion="307") | running], "307")
     index.take(index.cache.take_changes())
     assert dict(index.fleet().volumes.taken) == {}
 

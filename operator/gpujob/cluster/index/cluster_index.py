@@ -81,8 +81,8 @@ class ClusterIndex(OwnedObjects):
         self._unread: set[str] = set()
         self._under_way: set[str] = set()
         self._volumes = self._all_volumes()
-        self._taken: tuple[tuple[object, ...], Volumes] | None = None
-        """The volumes that are left, with what they follow from."""
+        self._left: tuple[Volumes, int, Volumes] | None = None
+        """All volumes, the version of the claims of placed jobs, and the volumes that these leave."""
         self._shipped = shipped
         self.catalog = shipped
 
@@ -234,13 +234,12 @@ class ClusterIndex(OwnedObjects):
 
     def _volumes_left(self) -> Volumes:
         """The volumes after those that claims of placed jobs take before the scheduler binds them."""
-        reserved = self._index.reserved
-        read = self._volumes, reserved, reserved.claims_version
-        if self._taken is None or any(was is not now for was, now in zip(self._taken[0], read, strict=True)):
+        reserved, version = self._index.reserved, self._index.reserved.claims_version
+        if self._left is None or self._left[0] is not self._volumes or self._left[1] != version:
             pods = (pod for job in reserved.claiming for pod in reserved.pods_of(job))
             claiming = (each for of_job in reserved.claiming.values() for each in of_job.values())
-            self._taken = read, volumes_taken(self._volumes, claiming, pods)
-        return self._taken[1]
+            self._left = self._volumes, version, volumes_taken(self._volumes, claiming, pods)
+        return self._left[2]
 
     def _reserve(self, reserved: Iterable[PodReservation]) -> None:
         """Puts the reservations of children and of placements in flight into the index."""

@@ -55,12 +55,13 @@ class PodReservations:
             del sources[source]
         else:
             sources[source] = reservation
-        self.mounting.put(key, before, sources[max(sources)] if sources else None)  # type: ignore[type-var]
-        self._claim(key, sources[max(sources)] if sources else None)  # type: ignore[type-var]
+        now = sources[max(sources)] if sources else None  # type: ignore[type-var]
+        self.mounting.put(key, before, now)
+        self._claim(key, now)
         job, _, node, _ = key
         store, place = (self._on, node) if node else (self._anywhere, job)
-        if sources:
-            store[place][key] = sources[max(sources)]  # type: ignore[type-var]
+        if now is not None:
+            store[place][key] = now
         else:
             del store[place][key], self._by[key]
             if not store[place]:

@@ -12,8 +12,8 @@ from gpujob.fleet.storage.volume_binding import after
 
 
 def volumes_taken(volumes: Volumes, reservations: Iterable[PodReservation], pods: Iterable[Pod]) -> Volumes:
-    """The volumes after those that reservations take on their nodes: for claims that are not bound, and for those that a pod will make
-    which is not on its node yet.
+    """The volumes without those that reservations take on their nodes: for named claims that are not bound, and for the claims of
+    pods that are not on their nodes yet.
     """
     gangs: dict[tuple[str, int, str], list[PodReservation]] = defaultdict(list)
     for each in reservations:
