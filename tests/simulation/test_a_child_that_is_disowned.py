@@ -169,10 +169,12 @@ def test_one_that_is_deleted_without_its_pods_is_lost_and_the_status_says_what_e
     world = run(main())
     (failed,) = (each for each in status(world)["conditions"] if each["type"] == "Failed")
     first = min(name for _, name in world.server.objects["pods"])
-    pods = f"its pod {first} runs" if nodes == 1 else f"2 pods of it, {first} among them, run"
+    pods, them = f"its pod {first} still runs and holds", "it"
+    if nodes > 1:
+        pods, them = f"its pods {first} and 1 more still run and hold", "them"
     assert failed["message"].endswith(
-        f"was deleted by someone else and {pods} on without it: `kubectl delete pods -n team -l gpujob.dev/job-uid=gpujobs-1` "
-        "ends that; create a new GPUJob to run it again"
+        f" was deleted by someone else; {pods} GPUs: delete {them} with "
+        "`kubectl delete pods -n team -l gpujob.dev/job-uid=gpujobs-1`; create a new GPUJob to run it again"
     )
 
 

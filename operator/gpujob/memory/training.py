@@ -146,7 +146,7 @@ def _moment(work: Workload, stays: _Staying, passing: _Passing) -> Components:
     """A phase: the permanent tensors, and the temporary ones."""
     weights, optimizer, waiting, learning, resting, lasting, padded, each, parts = stays
     activations, logits, overhead, graded = passing
-    # As `model_states.gradients`, of which an estimate needs half a dozen.
+    # The formula of `model_states.gradients`; what is the same in all phases is computed once for them.
     gradients = max(graded * each // parts, waiting) if graded else waiting
     if graded and padded:
         overhead += padded * graded // work.shape.parameters

@@ -21,14 +21,13 @@ AGREE: Final = 3
 CONFIRMED: Final = 10.0
 """Seconds from the first to the last of them: one may have waited in a queue for long, and one of several API servers may be wrong."""
 
-
-WITNESS: Final = 30.0
+SUPPORTED: Final = 30.0
 """Seconds by which the clock of the operator's machine may differ from a time that it supports."""
 
 
 class ServerClock:
     """The earliest time that responses of the first seconds say, until others agree on another time for a while: one of several API
-    servers whose clock is wrong changes nothing, and a clock that is set is followed. Of two times that responses say in turn, the one
+    servers whose clock is wrong changes nothing, and a clock that is set is followed. If responses say two times in turn, the time
     counts that the clock of the operator's machine supports."""
 
     def __init__(
@@ -61,9 +60,9 @@ class ServerClock:
             self._note_other(ahead, now)
 
     def _is_doubted(self, ahead: float, other: float, now: float) -> bool:
-        """Whether the clock of the operator's machine supports another time than one."""
+        """Whether the clock of the operator's machine supports the `other` time and not the first one."""
         here = self._wall().timestamp() - now
-        return abs(ahead - here) >= WITNESS > abs(other - here)
+        return abs(ahead - here) >= SUPPORTED > abs(other - here)
 
     def _note_other(self, ahead: float, now: float) -> None:
         """Notes a response of another time than the clock's."""

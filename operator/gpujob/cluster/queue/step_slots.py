@@ -1,8 +1,8 @@
 """Which steps write at the same time: a bounded number, shared by the namespaces.
 
 A namespace whose writes are slow (an admission webhook that times out) holds its own share only, which is smaller the more namespaces
-write, so that the next one finds a free slot. Where none is left, it goes to the namespace that holds the fewest. Creations, which are
-what is slow, leave a part of the share to what suspends, ends and reports jobs.
+write, so that the next one finds a free slot. Where none is left, it goes to the namespace that holds the fewest. Urgent steps leave a
+part of the share to the others: creations are urgent and can hang, and must not delay suspensions, ends and reports.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Final
 MOST_IN_A_ROW: Final = 7
 """The most urgent steps before one of the others, so that reports of running jobs are late but not delayed without limit."""
 
-URGENT_LEAVE: Final = 4
-"""Of this many slots that a namespace may hold, its urgent steps leave one to the others, and at least one of two."""
+LEFT_TO_OTHERS: Final = 4
+"""Urgent steps leave the others one slot of this many that their namespace may hold; one at least, unless it may hold only one."""
 
 Turn = tuple[int, asyncio.Future[None]]
 """The number of a step by its arrival, and what it waits for."""
@@ -59,8 +59,8 @@ class StepSlots:
 
     def _may(self, namespace: str, urgent: bool, share: int) -> bool:
         """Whether a namespace may hold one slot more for a step of this kind."""
-        of_urgent = max(1, share - max(1, share // URGENT_LEAVE))
-        return self._held[namespace] < share and not (urgent and self._urgent_held[namespace] >= of_urgent)
+        most_urgent = max(1, share - max(1, share // LEFT_TO_OTHERS))
+        return self._held[namespace] < share and not (urgent and self._urgent_held[namespace] >= most_urgent)
 
     def _share(self, *more: str) -> int:
         """The slots that each namespace may hold, of those that write or wait and `more`."""

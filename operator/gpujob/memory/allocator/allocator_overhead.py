@@ -208,7 +208,8 @@ def _two_uses(work: Workload, course: Course) -> int:
     enough to split these blocks, so a part of them counts as temporary at the step.
     """
     part, at_loss, steady, at_step = _activations_unfit(work), 0, course.peak, 0
-    for (_, _, _, kept, logits, _, _, _), total in zip(course.moments, course.totals, strict=True):
+    for moment, total in zip(course.moments, course.totals, strict=True):
+        kept, logits = moment.activations, moment.logits
         at_loss = max(at_loss, logits + kept // part)
         steady = min(steady, total - kept - logits)
         at_step = at_step if kept else max(at_step, total)

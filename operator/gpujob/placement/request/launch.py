@@ -90,9 +90,9 @@ def _program(spec: GPUJobSpec, shape: ShapeChoice | None) -> Program:
     by_backend, more = spec.env_by_backend, shape.env if shape else ()
     visible = list[tuple[Vendor, Visible]]()
     for vendor, of_stack in zip((Vendor.NVIDIA, Vendor.AMD), ("cuda", "rocm"), strict=True):
-        env = {each.name: each.value for each in (*spec.env, *(getattr(by_backend, of_stack, ())), *more)}
-        each = [Visible(name, value, "in env") for name, value in env.items() if value is not None]
-        visible += [(vendor, one) for one in (*each, *said) if one.name in VISIBLE[vendor]]
+        env = {each.name: each.value for each in (*spec.env, *getattr(by_backend, of_stack, ()), *more)}
+        given = [Visible(name, value, "in env") for name, value in env.items() if value is not None]
+        visible += [(vendor, each) for each in (*given, *said) if each.name in VISIBLE[vendor]]
     return Program(launches(words), tuple(visible))
 
 

@@ -291,8 +291,8 @@ def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str, bool
 
 def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) -> Pieces[_Step]:
     """Of the steps that change the same fields and are as near as the first one that helps, the one that places the job now, at the
-    lowest price. If the model may not run with it (MemTight, HeadsNotDivided), the nearest one of these fields with which it
-    surely runs; where engines reject it (HeadsNotDivided), else the nearest one of the model's; of a price limit the lowest one.
+    lowest price; of price limits the lowest one. If the model may not run with it (MemTight, HeadsNotDivided), the nearest step with
+    which it surely runs: one of these fields, or, if engines reject the model (HeadsNotDivided), one that changes the model.
     """
     alike, there = [step for step in steps if _fields(step) == _fields(first)], list[tuple[Candidate, _Step]]()
     near = [step for step in alike if math.isclose(step.distance, first.distance)]

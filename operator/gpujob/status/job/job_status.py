@@ -159,14 +159,21 @@ def queued(job: JobRecord, reason: Reason, message: str, now: str) -> dict[str, 
 
 
 def lost(job: JobRecord, now: str, left: Sequence[str] = ()) -> dict[str, Any]:
-    """The status of a job whose child Job a user deleted: final, because its pods are deleted with it, but for those that are `left`:
+    """The status of a job whose child Job a user deleted: final, because its pods are deleted with it, except those that are `left`:
     nothing ends them, and they hold their GPUs."""
-    pods = f"its pod {left[0]}" if len(left) == 1 else f"{len(left)} pods of it, {left[0]} among them," if left else ""
-    by_label = f"kubectl delete pods -n {job.namespace} -l {Label.JOB_UID}={job.uid}"
-    run_on = f" and {pods} run{'s' * (len(left) == 1)} on without it: `{by_label}` ends that" if left else ""
-    what = f"child Job {job.status.get('jobName')} was deleted by someone else{run_on}"
+    what = f"child Job {job.status.get('jobName')} was deleted by someone else{_still_running(job, left)}"
     message = f"{what}; create a new GPUJob to run it again"
     return _gone(job, Reason.CHILD_LOST, message, now)
+
+
+def _still_running(job: JobRecord, pods: Sequence[str]) -> str:
+    """The clause about pods that nothing ends, by name; empty if there are none."""
+    if not pods:
+        return ""
+    delete = f"`kubectl delete pods -n {job.namespace} -l {Label.JOB_UID}={job.uid}`"
+    if len(pods) == 1:
+        return f"; its pod {pods[0]} still runs and holds GPUs: delete it with {delete}"
+    return f"; its pods {pods[0]} and {len(pods) - 1} more still run and hold GPUs: delete them with {delete}"
 
 
 def deleted(job: JobRecord, now: str) -> dict[str, Any]:
