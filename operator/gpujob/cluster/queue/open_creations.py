@@ -1,4 +1,4 @@
-"""Creations of children whose outcome is open: the request is under way, or it got no answer and may still be performed.
+"""Creations of children whose outcome is open: the request is under way, or no answer says that it is over.
 
 Until the outcome is known the devices stay reserved, and the next try repeats the same request: the name of a child is that of
 its attempt, so that the API server keeps one of the two, and both are on the same nodes.
@@ -36,7 +36,7 @@ class OpenCreation:
     """The names of the RuntimeClasses that existed: a repeated request is the same."""
     first: float
     """When the first request of this decision was sent (monotonic seconds)."""
-    asked: float
+    last: float
     """When the last one was sent."""
 
     @property
@@ -55,7 +55,7 @@ class OpenCreations:
 
     @contextmanager
     def one(self, job: JobRecord, attempt: int, decision: Decision, runtime_classes: Container[str]) -> Iterator[None]:
-        """The requests of one creation, which stays open if they got no answer."""
+        """The requests of one creation, which stays open if their outcome is not known."""
         now, held = self._clock(), self._by_job.get(job.uid)
         first = held.first if held is not None and held.decision is decision else now
         self._by_job[job.uid] = OpenCreation(job.generation, attempt, decision, runtime_classes, first, now)
@@ -72,11 +72,11 @@ class OpenCreations:
         return self._by_job.get(uid)
 
     def settle(self, uid: str) -> None:
-        """Its outcome is known, or counts no more."""
+        """Forgets a creation whose outcome is known, or that the job needs no more."""
         self._by_job.pop(uid, None)
 
     def to_repeat(self, job: JobRecord, attempt: int) -> OpenCreation | None:
-        """The creation that a job needs now again as it was."""
+        """The creation whose request a job sends once more; None if its next attempt needs a new decision."""
         held = self._by_job.get(job.uid)
         if held is None or (held.generation, held.attempt) != (job.generation, attempt):
             return None
@@ -85,7 +85,7 @@ class OpenCreations:
     def seconds_to_answer(self, uid: str) -> float:
         """Seconds in which the answer to the last request is still expected; 0 or less after them."""
         held = self._by_job.get(uid)
-        return held.asked + ANSWERED - self._clock() if held is not None else 0.0
+        return held.last + ANSWERED - self._clock() if held is not None else 0.0
 
 
 def _is_open(error: BaseException) -> bool:

@@ -49,8 +49,8 @@ def _of_program(demand: Demand) -> Iterator[Finding]:
 def _against_the_gang(demand: Demand, vendor: Vendor) -> Iterator[Finding]:
     """Options and variables of the program that name other nodes or GPUs than the gang has: they win over what the operator sets."""
     gang = demand.gang
-    place = 0 if gang.entry is None else gang.entry + 1
-    program = demand.programs[place] if place < len(demand.programs) else Program()
+    entry = 0 if gang.entry is None else gang.entry + 1
+    program = demand.programs[entry] if entry < len(demand.programs) else Program()
     for text, of_nodes, least, most in program.launches:
         have = gang.nodes if of_nodes else gang.gpus_per_node
         if not least <= have <= most:

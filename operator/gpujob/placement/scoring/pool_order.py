@@ -83,18 +83,18 @@ class PoolOrder:
 
     ordered: Sequence[PoolScore]
     without_speed: Sequence[PoolScore]
-    places: Mapping[str, int]
+    ranks: Mapping[str, int]
     """The index of each pool in `ordered`, by its name."""
 
     def only(self, names: Iterable[str]) -> Sequence[PoolScore]:
-        """Those of these names, best first."""
-        places = self.places
-        return [self.ordered[place] for place in sorted([places[name] for name in names if name in places])]
+        """The pools of these names, best first."""
+        ranks = self.ranks
+        return [self.ordered[rank] for rank in sorted([ranks[name] for name in names if name in ranks])]
 
 
 def _order_of(ordered: Sequence[PoolScore]) -> PoolOrder:
     without_speed = [each for each in ordered if each.without_speed]
-    return PoolOrder(ordered, without_speed, {each.pool: place for place, each in enumerate(ordered)})
+    return PoolOrder(ordered, without_speed, {each.pool: rank for rank, each in enumerate(ordered)})
 
 
 def order_pools(demand: Demand, aim: Aim, fleet: Fleet, catalog: Catalog) -> PoolOrder:
