@@ -6,7 +6,7 @@ import datetime
 import difflib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -98,7 +98,7 @@ def _read(kind: type[Kind], rules: Sequence[Rule], document: Mapping[str, Any]) 
         raise BadManifest(_sentences(error, kind)) from error
     problems = [f"{path}: {message}" for path, message in broken(model, rules)]
     if problems:
-        raise BadManifest("\n".join(map(one_line, problems[:PROBLEMS])))
+        raise BadManifest(_first_of(problems))
     return model
 
 
@@ -162,7 +162,7 @@ def _no_spec(document: Mapping[str, Any], kind: type[BaseModel], missing: str) -
     if near:
         return f"{near[0]}: unknown field; did you mean spec?"
     found = [f"{one_line(key[:60])}: unknown field{below}" for key in others if (below := hint_of_spec(kind, key))]
-    return "\n".join(found[:PROBLEMS]) or f"spec: {missing}{LEAST_SPEC.get(kind.__name__, '')}"
+    return _first_of(found) or f"spec: {missing}{LEAST_SPEC.get(kind.__name__, '')}"
 
 
 def _no_json(document: Mapping[str, Any]) -> str:
@@ -211,8 +211,14 @@ def _without_nulls(value: Any, depth: int = 0) -> Any:
 
 
 def _sentences(error: ValidationError, kind: type[BaseModel]) -> str:
-    found = error.errors(include_url=False)
-    return "\n".join(one_line(_sentence(problem, kind)) for problem in found[:PROBLEMS])
+    return _first_of([_sentence(problem, kind) for problem in error.errors(include_url=False)])
+
+
+def _first_of(sentences: Sequence[str]) -> str:
+    """The first sentences, a line each, and how many more there are."""
+    more = len(sentences) - PROBLEMS
+    rest = [f"{more} more {'problem' if more == 1 else 'problems'} of this manifest"] if more > 0 else []
+    return "\n".join([*map(one_line, sentences[:PROBLEMS]), *rest])
 
 
 def _sentence(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
@@ -251,8 +257,8 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
             wanted = right_word(given[:60], choices(kind, problem["loc"]))
             return f"must be a list, for example {_as_list(wanted, problem['loc'])}, got {_given(given)}"
         case "model_type" if problem["loc"][-1] in ALLOWING and isinstance(given, (list, str)):
-            names = ", ".join(str(each)[:63] for each in (given[:4] if isinstance(given, list) else [given]))
-            return f"must say allow or deny; write {problem['loc'][-1]}: {{allow: [{one_line(names)}]}}, got {_given(given)}"
+            names = listed(str(each)[:63] for each in (given[:4] if isinstance(given, list) else [given]))
+            return f"must say allow or deny; write {problem['loc'][-1]}: {{allow: [{names}]}}, got {_given(given)}"
         case "greater_than_equal" | "less_than_equal":
             return f"{str(problem['msg']).replace('Input should be', 'must be')}, got {_given(given)}"
         case "dict_type" | "model_type" if example := table_example(kind.__name__, problem["loc"], given):
@@ -294,7 +300,12 @@ def _entry(given: Mapping[Any, Any], path: Sequence[Any]) -> str:
 def _as_list(given: str, path: Sequence[Any]) -> str:
     """A text as the intended YAML list; a command line becomes one entry for each word."""
     words = given[:60].split() if path[-1] in ("command", "args") else [given[:60]]
-    return f"[{', '.join(word if _BARE.fullmatch(word) else json.dumps(word) for word in words)}]"
+    return f"[{listed(words)}]"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Texts as the entries of a YAML list, in quotes where YAML reads another type."""
+    return ", ".join(word if _BARE.fullmatch(word) else json.dumps(word) for word in words)
 
 
 def _no_text(value: Any) -> str:

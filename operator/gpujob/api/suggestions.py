@@ -16,9 +16,9 @@ def _by_word(words_of: Mapping[str, str]) -> dict[str, str]:
 
 USUAL_WORDS: Final = _by_word({
     "spec.gpusPerNode":
-        "gpu gpus gpucount numgpus gpuspernodes nvidia.com/gpu amd.com/gpu devices nprocpernode procpernode slots "
+        "gpu gpus gpucount numgpus gpuspernodes nvidia.com/gpu amd.com/gpu devices nproc nprocpernode procpernode slots "
         "gres ntasks-per-node gpus-per-node gpus-per-task",
-    "spec.nodes": "replicas workers numworkers numnodes nnodes parallelism completions minavailable",
+    "spec.nodes": "workers numworkers numnodes nnodes worldsize minavailable",
     "spec.images.cuda.image and spec.images.rocm.image": "image containerimage",
     "spec.gpusPerNode for GPUs and spec.resources.cpu and memory": "limits requests",
     "spec.gpuMemory": "vram memorypergpu gpumem minmemory minvram",
@@ -28,8 +28,8 @@ USUAL_WORDS: Final = _by_word({
     "spec.resources.memory (of the host) or spec.gpuMemory (of each GPU)": "memory mem ram",
     "spec.placement.vendors": "vendor vendors gpuvendor",
     "spec.placement.accelerators.allow": "accelerator accelerators gputype gpumodel gpuproduct",
-    "spec.placement.pools.allow": "pool pools nodepool nodeselector nodename affinity partition partitions "
-        "zone zones region regions",
+    "spec.placement.accelerators, or spec.placement.pools for the nodes of a pool": "nodeselector affinity",
+    "spec.placement.pools.allow": "pool pools nodepool nodename partition partitions zone zones region regions",
     "spec.placement.capacityTypes": "spot preemptible capacitytype usespot",
     "spec.placement.maxPricePerHour": "maxprice pricecap maxpriceperhour",
     "spec.placement.budget": "budget maxcost costlimit maxbudget",
@@ -61,6 +61,17 @@ NOT_OFFERED: Final = _by_word({
         "nfs iscsi cephfs glusterfs azuredisk azurefile gcepersistentdisk awselasticblockstore",
     "there is one queue; priorityClassName orders the jobs in it": "queue queuename localqueue clusterqueue",
     "a pod has one container of yours; do it in command, before the program starts": "initcontainers initcontainer sidecars sidecar",
+    "one GPUJob is one run; make one GPUJob for each value of an array or sweep, and spec.nodes for the nodes of a gang":
+        "array jobarray sweep completions parallelism completionmode",
+    "one GPUJob is one run; make one GPUJob for each copy of a server, and spec.nodes for the nodes of a gang": "replicas",
+    "a Service of yours finds the pods by the label gpujob.dev/job: NAME": "ports containerport service expose ingress",
+    "the handler of containers is an admin's: runtimeClassName of a GPUPool": "runtimeclassname runtimeclass",
+    "priorityClassName orders the jobs": "qos qosclass",
+    "kube-scheduler binds the pods to the nodes that the operator chooses": "schedulername",
+    "there are no interactive jobs; start `sleep infinity` and use `kubectl exec`": "stdin tty stdinonce interactive",
+    "spec.stall says when a job that makes no steps is tried again": "livenessprobe readinessprobe startupprobe healthcheck",
+    "the cluster's own DNS is used": "dnspolicy dnsconfig hostaliases",
+    "the program catches SIGTERM itself, and spec.checkpoint gives it time to save": "lifecycle prestop poststart",
     "jobs do not wait for each other; `kubectl gpujob wait NAME` does so in a script": "dependson dependencies after",
 })  # fmt: skip
 """Words without a field of a GPUJob, in small letters, and what to use instead."""

@@ -32,8 +32,8 @@ EQUAL_DEMANDS: Final = Policy(
 )
 SHARES: Final = Policy(
     "shares",
-    "once the jobs of a namespace without a place took 0.25 s of this cycle, its jobs that never "
-    "waited for devices join a later cycle; no lower priority is placed before them, for 5 s at most",
+    "the jobs of a namespace that find no place take at most 0.25 s of a cycle; its other new jobs join a later "
+    "cycle, and lower priorities wait for them for 5 s at most",
 )
 PRECEDENCE: Final = Policy(
     "precedence",

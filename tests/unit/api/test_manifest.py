@@ -182,8 +182,11 @@ def test_what_is_no_list_or_text_is_shown_as_one(spec: dict[str, Any], sentence:
     assert refusal({"spec": spec}) == sentence
 
 
-def test_ten_problems_are_told_at_most() -> None:
-    assert len(refusal({"spec": {f"field{number}": 1 for number in range(30)}}).splitlines()) == 10
+@pytest.mark.parametrize(("wrong", "end"), [(10, ""), (11, "1 more problem"), (30, "20 more problems")])
+def test_ten_problems_are_shown_and_the_others_are_counted(wrong: int, end: str) -> None:
+    lines = refusal({"spec": {f"field{number}": 1 for number in range(wrong)}}).splitlines()
+    assert [line.partition(":")[0] for line in lines[:10]] == [f"spec.field{number}" for number in range(10)]
+    assert lines[10:] == ([f"{end} of this manifest"] if end else [])
 
 
 def test_an_unknown_choice_names_the_known_ones() -> None:

@@ -28,7 +28,26 @@ MEANT: list[tuple[dict[str, Any], str]] = [
     ({"resources": {"nvidia.com/gpu": 2}}, "spec.resources.nvidia.com/gpu: unknown field; write spec.gpusPerNode"),
     ({"gpus": 2}, "spec.gpus: unknown field; did you mean gpusPerNode?"),
     ({"gpu": 2}, "spec.gpu: unknown field; did you mean gpusPerNode?"),
-    ({"replicas": 2}, "spec.replicas: unknown field; did you mean nodes?"),
+    ({"workers": 2}, "spec.workers: unknown field; did you mean nodes?"),
+    (
+        {"replicas": 2},
+        "spec.replicas: unknown field; one GPUJob is one run; make one GPUJob for each copy of a server, "
+        "and spec.nodes for the nodes of a gang",
+    ),
+    (
+        {"completions": 20},
+        "spec.completions: unknown field; one GPUJob is one run; make one GPUJob for each value of an array or sweep, "
+        "and spec.nodes for the nodes of a gang",
+    ),
+    (
+        {"runtimeClassName": "nvidia"},
+        "spec.runtimeClassName: unknown field; the handler of containers is an admin's: runtimeClassName of a GPUPool",
+    ),
+    (
+        {"nodeSelector": {"nvidia.com/gpu.product": "A100"}},
+        "spec.nodeSelector: unknown field; write spec.placement.accelerators, or spec.placement.pools for the nodes of a pool",
+    ),
+    ({"ports": []}, "spec.ports: unknown field; a Service of yours finds the pods by the label gpujob.dev/job: NAME"),
     ({"num_workers": 2}, "spec.num_workers: unknown field; did you mean nodes?"),
     ({"image": "a"}, "spec.image: unknown field; write spec.images.cuda.image and spec.images.rocm.image"),
     (

@@ -338,6 +338,7 @@ def test_jobs_of_one_name_in_two_namespaces_and_jobs_without_a_name_are_several(
         ("accelerators", ["MI300"], None),
         ("pools", ["h100-sxm-ondemand"], None),
         ("accelerators", [], None),
+        ("accelerators", ["a100", "4090"], None),
         ("accelerators", ["h100", 1], "spec.placement.accelerators.allow[1]: must be a text, got 1; put it in quotes"),
         ("pools", "h100", "spec.placement.pools: must say allow or deny; write pools: {allow: [h100]}, got 'h100'"),
     ],
@@ -352,7 +353,7 @@ def test_a_list_of_names_is_planned_as_allow_with_what_to_write(
     assert (short.code, short.out, whole.err) == (whole.code, whole.out, "")
     assert short.err == (
         f"-f -: the GPUJob has a list as placement.{field}, which is read as allow and which the API server refuses; "
-        f"write {field}: {{allow: [{', '.join(map(str, names))}]}}\n"
+        f"write {field}: {{allow: [{', '.join(map(str, names)).replace('4090', json.dumps('4090'))}]}}\n"
     )
 
 

@@ -82,6 +82,9 @@ def fixed(word: str, *objects: Object, shape: bool = False) -> Decision:
 @pytest.mark.parametrize(
     ("word", "cheap", "near"),
     [
+        # No device of its generation is there.
+        ("B200", [L4], "H100-SXM"),
+        ("MI355X", [MI210], "MI300X"),
         # The H20 has 0.15 of the products of a GH200.
         ("GH200-96GB", [H20, H100], "H200"),
         ("MI250", [MI210], "MI250X"),
@@ -93,7 +96,7 @@ def fixed(word: str, *objects: Object, shape: bool = False) -> Decision:
 def test_the_nearest_device_lacks_the_least_of_the_named_one(
     word: str, cheap: list[Amd | Nvidia], near: str, shape: bool
 ) -> None:
-    devices = {"H200": H200, "MI250X": MI250X, "L40S": L40S, "A10G": A10G, "MI300X": MI300X}
+    devices = {"H100-SXM": H100, "H200": H200, "MI250X": MI250X, "L40S": L40S, "A10G": A10G, "MI300X": MI300X}
     others = [node(f"c{place}", gpu, price="0.50") for place, gpu in enumerate(cheap)]
     found = fixed(word, *others, node("n", devices[near], price="9"), shape=shape)
     assert found.fix is not None

@@ -50,12 +50,12 @@ def read_jobs(text: str, namespace: str | None, notes: list[str] | None = None) 
 
 def _with_allowed(item: Mapping[str, Any], which: str, notes: list[str]) -> Mapping[str, Any]:
     """A job in which a list of names in place of {allow, deny} is the allowed ones; a sentence for each is added to `notes`."""
-    from gpujob.api.manifest import ALLOWING
+    from gpujob.api.manifest import ALLOWING, listed
 
     placement = table(table(item, "spec"), "placement")
     lists = {field: names for field in ALLOWING if isinstance(names := placement.get(field), list)}
     for field, names in lists.items():
-        shown = one_line(", ".join(str(name)[:63] for name in names[:16]) + (", …" if len(names) > 16 else ""))
+        shown = listed(str(name)[:63] for name in names[:16]) + (", …" if len(names) > 16 else "")
         notes.append(
             f"{which} has a list as placement.{field}, which is read as allow and which the API server refuses; "
             f"write {field}: {{allow: [{shown}]}}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
-from math import prod
+from math import log, prod
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
@@ -29,7 +29,7 @@ PRICE_LIMIT: Final = "spec.placement.maxPricePerHour"
 UNRELATED: Final = 3
 """Steps between the accelerators of two vendors; see `_steps_apart`."""
 
-QUARTERS: Final = 4
+STEP: Final = 0.75
 
 DOUBLE: Final = 2
 
@@ -99,8 +99,8 @@ def _steps_apart(candidate: Candidate, wanted: Iterable[str], catalog: Catalog) 
 
 
 def _lacks(own: Accelerator, wanted: Accelerator) -> float:
-    """The share that a device lacks of another one's TFLOPS, bandwidth and memory, in quarters: among devices of which none lacks
-    much the price decides.
+    """The share that a device lacks of another one's TFLOPS, bandwidth and memory together, in steps of a quarter of what is left:
+    among devices of which none lacks much the price decides, and one generation back is nearer than a small device.
     """
     pairs = (
         (own.bf16_tflops or own.fp16_tflops, wanted.bf16_tflops or wanted.fp16_tflops),
@@ -108,7 +108,7 @@ def _lacks(own: Accelerator, wanted: Accelerator) -> float:
         (own.nominal_bytes, wanted.nominal_bytes),
     )
     has = prod(min(1.0, ours / theirs) if ours and theirs else 1.0 for ours, theirs in pairs)
-    return int((1 - has) * QUARTERS) / QUARTERS
+    return 1 - STEP ** int(log(has, STEP) + 1e-9)
 
 
 _MODEL: Final = re.compile(r"[a-z]*[0-9]+")
