@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, ANY_IMAGES, H100, L4, MI300X, Object, demand, fleet, node
+from builders import A100, ANY_IMAGES, H100, L4, MI250X, MI300X, Amd, Nvidia, Object, demand, fleet, node
 
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
@@ -148,3 +148,20 @@ def test_no_format_is_named_that_the_device_lacks() -> None:
 def test_adapters_over_weights_that_do_not_fit_are_trained_over_weights_of_4_bits() -> None:
     model = {"parameters": "13B", "method": "LoRA", "gradientCheckpointing": "Layers", "sequenceLength": 512}
     assert fixed([node("a", L4, 1)], nodes=1, gpusPerNode=1, model=model) == {"method": "QLoRA"}
+
+
+LONG = {"name": "llama-3.1-70b", "method": "QLoRA", "sequenceLength": 16384}
+
+
+@pytest.mark.parametrize(("gpu", "counts", "prices", "model"), [
+    (MI250X, (8, 3, 8), ("1", "1", "2"), {"name": "qwen2.5-32b", "method": "QLoRA", "sequenceLength": 16384}),
+    (A100, (8, 1, 8), ("1", "1", "2"), LONG),
+    (A100, (8, 2), ("1", "2"), LONG),
+    (H100, (8, 8, 2), ("1", "1", "2"), {"name": "llama-3.1-70b", "method": "LoRA", "sequenceLength": 8192}),
+])  # fmt: skip
+def test_a_lighter_model_runs_on_joined_pools_that_were_too_small_for_the_heavy_one(
+    gpu: Amd | Nvidia, counts: tuple[int, ...], prices: tuple[str, ...], model: dict[str, Any]
+) -> None:
+    """The heavy model needs whole nodes of 8 GPUs, which no joined pool has enough of; the light one needs a part of each node."""
+    nodes = [node(f"n{i}", gpu, gpus, price=price) for i, (gpus, price) in enumerate(zip(counts, prices, strict=True))]
+    assert fixed(nodes, nodes=len(nodes), model=model) == {"gradientCheckpointing": "Layers"}

@@ -21,13 +21,13 @@ from gpujob.placement.engine.pieces import Pieces, finished, first_of
 from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix, lacks_nodes
-from gpujob.placement.scoring.equal_pools import one_of_each_kind
 from gpujob.placement.scoring.waiting import only_waits_for_others, state_now, waits_for_others
 from gpujob.placement.suggestions.constraints import PRICE_LIMIT, higher_price, other_versions
 from gpujob.placement.suggestions.proposal import Proposal, Repair, risks_of, said
 from gpujob.placement.suggestions.repairs import REPAIRS
 from gpujob.placement.suggestions.requests import smaller_disk
 from gpujob.placement.suggestions.spelling import meant_words
+from gpujob.placement.suggestions.tried_pools import of_each_kind
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Reason, Verdict
 
@@ -106,7 +106,7 @@ def _searched(
     """The first step that helps, by the number of changes, then by distance; else the sentence that none does."""
     start = _Step(0, (), decision.demand, only)
     none = _none(decision.demand, [pool for pool in fleet.pools if only in ("", pool.name)], fleet)
-    candidates = candidates if only else one_of_each_kind(candidates)
+    candidates = candidates if only else of_each_kind(candidates, start.demand, fleet, catalog)
     proposed = yield from first_of([_steps(start, candidates, decision.problems, fleet, catalog)], PROPOSED)
     steps, seen, grown, unfixed = _distinct(proposed, ()), set[object](), "", ""
     for _ in range(MOST_CHANGES):
