@@ -161,6 +161,40 @@ def test_variables_of_a_command_line(words: list[str], warned: bool) -> None:
     assert [" on the command line, and a pod's GPUs" in each for each in found] == [True] * warned
 
 
+@pytest.mark.parametrize(("script", "says"), [
+    ("CUDA_VISIBLE_DEVICES= python prep.py && torchrun --nproc_per_node=2 t.py", []),
+    ("CUDA_VISIBLE_DEVICES=0 python prep.py\ntorchrun t.py", []),
+    ("CUDA_VISIBLE_DEVICES=0 python prep.py; python t.py", []),
+    ("python prep.py; CUDA_VISIBLE_DEVICES=0 torchrun t.py", ["CUDA_VISIBLE_DEVICES=0"]),
+    ("cd /w && pip install x; CUDA_VISIBLE_DEVICES=0 python t.py 2>&1 | tee log", ["CUDA_VISIBLE_DEVICES=0"]),
+    ("export CUDA_VISIBLE_DEVICES=0; python prep.py; python t.py > log", ["CUDA_VISIBLE_DEVICES=0"]),
+    ("export CUDA_VISIBLE_DEVICES=0; python prep.py; unset CUDA_VISIBLE_DEVICES; torchrun t.py", []),
+    ("export CUDA_VISIBLE_DEVICES=0; export CUDA_VISIBLE_DEVICES=$MINE; torchrun t.py", []),
+    ("if [ -n \"$ONE\" ]; then export CUDA_VISIBLE_DEVICES=0; fi; torchrun t.py", []),
+    ("for a in 1 2; do torchrun $a.py; done; CUDA_VISIBLE_DEVICES=0 python eval.py", []),
+    ("CUDA_VISIBLE_DEVICES=0; torchrun t.py", []),
+    ("torchrun --nproc_per_node=2 a.py && torchrun --nproc_per_node=1 eval.py", []),
+    ("torchrun a.py\ntorchrun --nproc_per_node=8 eval.py", ["--nproc_per_node=8"]),
+    ("torchrun --nproc_per_node=1 t.py > log 2>&1", ["--nproc_per_node=1"]),
+    ("cat > readme <<EOF\ntorchrun --nproc_per_node=8 t.py\nEOF\ntorchrun t.py", []),
+    ("torchrun --nproc_per_node=${NPROC:-8} t.py", []),
+    ("(torchrun --nproc_per_node=1 a.py)& torchrun --nproc_per_node=1 b.py", []),
+    ("pip install torchrun --nproc_per_node=8", []),
+    ("python launch.py --launcher torchrun --nproc_per_node 8", []),
+])  # fmt: skip
+def test_one_step_of_several_may_leave_gpus_alone(script: str, says: list[str]) -> None:
+    """A variable of one step is none of another, and text is no command."""
+    found = warnings(gpusPerNode=2, command=["bash", "-c", script])
+    assert [each.split(" on the command line")[0] for each in found] == says
+
+
+def test_what_a_script_sets_itself_wins_over_the_env() -> None:
+    script = ["bash", "-c", "export CUDA_VISIBLE_DEVICES=0,1; torchrun t.py"]
+    assert warnings(gpusPerNode=2, command=script, env=env("0")) == []
+    other = ["bash", "-c", "CUDA_VISIBLE_DEVICES= python prep.py; torchrun t.py"]
+    assert len(warnings(gpusPerNode=2, command=other, env=env("0"))) == 1
+
+
 def test_the_sentence_of_a_status_says_it_too() -> None:
     """Whether the job is placed or waits; a plan has it among its warnings."""
     spec = {"gpusPerNode": 2, "command": ["torchrun", "--nproc_per_node=8", "t.py"]}

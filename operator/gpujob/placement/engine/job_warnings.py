@@ -51,12 +51,12 @@ def _against_the_gang(demand: Demand, vendor: Vendor) -> Iterator[Finding]:
     gang = demand.gang
     entry = 0 if gang.entry is None else gang.entry + 1
     program = demand.programs[entry] if entry < len(demand.programs) else Program()
-    for text, of_nodes, least, most in program.launches:
-        have = gang.nodes if of_nodes else gang.gpus_per_node
-        if not least <= have <= most:
-            what = counted(have, "node") if of_nodes else f"{counted(have, 'GPU')} a node"
+    for launch in program.launches:
+        have = gang.nodes if launch.of_nodes else gang.gpus_per_node
+        if launch.contradicts(have):
+            what = counted(have, "node") if launch.of_nodes else f"{counted(have, 'GPU')} a node"
             sentence = "{} on the command line, and the job has {}; remove the option, the operator sets the number"
-            yield Finding(Reason.LAUNCH_DIFFERS, sentence, (text, what))
+            yield Finding(Reason.LAUNCH_DIFFERS, sentence, (launch.text, what))
     for acts_on, (name, value, where) in program.visible:
         numbers = chosen(value) if acts_on is vendor else None
         if numbers is not None and numbers != set(range(gang.gpus_per_node)):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpujob.placement.request.shell_script import WITHOUT_GPUS, Step, steps_of
 from gpujob.values.vocabulary import Vendor
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ FLAGS: Final = frozenset({
 })  # fmt: skip
 """Its options without a value (torch/distributed/run.py)."""
 
-SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh"})
-PRINTING: Final = frozenset({"echo", "printf", "cat"})
-"""Commands whose words are only text."""
-
 _OF_AMD: Final = frozenset(
     {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}
 )
@@ -34,31 +31,26 @@ VISIBLE: Final[Mapping[Vendor, frozenset[str]]] = {
 }
 """Variables that choose among the GPUs of a container, which are numbered from 0."""
 
-LONGEST: Final = 4096
-"""Characters of one word in which options are looked for: a longer one is a script of its own."""
-
 _OPTION: Final = re.compile(r"--(nproc[-_]per[-_]node|nnodes)")
 _RANGE: Final = re.compile(r"([0-9]{1,6})(?::([0-9]{1,6}))?")
 _NUMBERS: Final = re.compile(r"(?: *-?[0-9]{1,6} *(?:,|$))*")
 _ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
-_TOKEN: Final = re.compile(
-    r"""(?P<space>[ \t\r]+|\\\n|\#[^\n]*)
-    |(?P<end>[;&|()<>\n]+)
-    |(?P<word>(?:[^\s;&|()<>'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+)""",
-    re.VERBOSE | re.DOTALL,
-)
-_QUOTED: Final = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
-_OPENS, _CLOSES = frozenset({"if", "case", "for", "while", "until"}), frozenset({"fi", "esac", "done"})
-
 
 class Launch(NamedTuple):
-    """An option of torchrun: its text, whether it counts nodes (else processes of a node), and its least and largest number."""
+    """An option of torchrun: its text, whether it counts nodes (else processes of a node), its least and largest number, and whether
+    the command line starts nothing else so. Of several steps one may leave GPUs alone.
+    """
 
     text: str
     of_nodes: bool
     least: int
     most: int
+    alone: bool = True
+
+    def contradicts(self, there: int) -> bool:
+        """Whether it names another number of nodes or GPUs than there are; of one of several steps, a larger one."""
+        return self.least > there or (self.alone and self.most < there)
 
 
 class Visible(NamedTuple):
@@ -84,21 +76,26 @@ def programs_of(spec: GPUJobSpec) -> tuple[Program, ...]:
 
 def _program(spec: GPUJobSpec, shape: ShapeChoice | None) -> Program:
     words = (*spec.command, *((shape and shape.args) or spec.args))
-    commands = [command for command in _commands(words) if command]
-    found = {(name, value): None for command in commands for name, value in _assigned(command)}
-    said = [Visible(name, value, "on the command line") for name, value in found]
+    every = _targets(steps_of(words))
+    found = set.intersection(*(set(each.items()) for each in every)) if every else set[tuple[str, str | None]]()
+    said = [Visible(name, value, "on the command line") for name, value in sorted(found) if value is not None]
+    hidden = {name for each in every for name in each}
     by_backend, more = spec.env_by_backend, shape.env if shape else ()
     visible = list[tuple[Vendor, Visible]]()
     for vendor, of_stack in zip((Vendor.NVIDIA, Vendor.AMD), ("cuda", "rocm"), strict=True):
         env = {each.name: each.value for each in (*spec.env, *getattr(by_backend, of_stack, ()), *more)}
-        given = [Visible(name, value, "in env") for name, value in env.items() if value is not None]
+        acting = ((name, value) for name, value in env.items() if value is not None and name not in hidden)
+        given = [Visible(name, value, "in env") for name, value in acting]
         visible += [(vendor, each) for each in (*given, *said) if each.name in VISIBLE[vendor]]
     return Program(launches(words), tuple(visible))
 
 
 def launches(words: Sequence[str]) -> tuple[Launch, ...]:
     """The options of torchrun on a command line that name the number of nodes or processes; those of a shell's script too."""
-    return tuple(each for command in _commands(words) for each in _of_torchrun(command).values())
+    steps = [step for step in steps_of(words) if _launcher(step.words) is not None]
+    alone = len(steps) == 1
+    found = (each for step in steps if step.sure for each in _of_torchrun(step.words).values())
+    return tuple(each._replace(alone=alone) for each in found)
 
 
 def chosen(value: str) -> frozenset[int] | None:
@@ -110,9 +107,8 @@ def chosen(value: str) -> frozenset[int] | None:
 
 def _of_torchrun(command: Sequence[str]) -> Mapping[str, Launch]:
     """The last of each option before the script, whose own options follow it."""
-    at = next((at for at, word in enumerate(command) if _is_launcher(word)), None)
-    found: dict[str, Launch] = {}
-    if at is None or command[0] in PRINTING:
+    at, found = _launcher(command), dict[str, Launch]()
+    if at is None:
         return found
     words = iter(command[at + 1 :])
     for word in takewhile(lambda word: word.startswith("-") and word != "--", words):
@@ -127,8 +123,31 @@ def _of_torchrun(command: Sequence[str]) -> Mapping[str, Launch]:
     return found
 
 
-def _is_launcher(word: str) -> bool:
-    return word.removeprefix("-m").rsplit("/", 1)[-1] in LAUNCHERS
+def _launcher(command: Sequence[str]) -> int | None:
+    """The place of the launcher in a command; None if it starts none, or a script before it."""
+    if not command or command[0] in WITHOUT_GPUS:
+        return None
+    before_scripts = takewhile(lambda each: not each[1].endswith(".py"), enumerate(command))
+    return next((at for at, word in before_scripts if word.removeprefix("-m").rsplit("/", 1)[-1] in LAUNCHERS), None)
+
+
+def _targets(steps: Iterable[Step]) -> Sequence[Mapping[str, str | None]]:
+    """The variables that each launcher gets from the command line, or else each program; None for a value that is not known."""
+    shell, launched, others = (
+        dict[str, str | None](),
+        list[Mapping[str, str | None]](),
+        list[Mapping[str, str | None]](),
+    )
+    for words, sure in steps:
+        own = dict(_assigned(words))
+        if words[0] in ("export", "declare"):
+            shell |= dict.fromkeys(words[1:]) | (own if sure else dict.fromkeys(own))
+        elif words[0] == "unset" or len(own) == len(words):
+            # A variable that is set and not exported is the program's only if it had it before.
+            shell |= dict.fromkeys((*words[1:], *own))
+        elif words[len(own)] not in WITHOUT_GPUS:
+            (others if _launcher(words) is None else launched).append(shell | own)
+    return launched or others
 
 
 def _assigned(command: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -138,43 +157,3 @@ def _assigned(command: Sequence[str]) -> Iterator[tuple[str, str]]:
         if (found := _ASSIGNED.fullmatch(word)) is None:
             return
         yield found[1], found[2]
-
-
-def _commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The commands that a command line starts: itself, or those of a shell's script that it starts in every case."""
-    script = _script(words)
-    if script is None:
-        yield [word for word in words if len(word) <= LONGEST]
-    elif len(script) <= LONGEST:
-        yield from _of_script(script)
-
-
-def _script(words: Iterable[str]) -> str | None:
-    """The script after a shell's -c; None if the command line has none."""
-    rest = iter(words)
-    if not any(word.rsplit("/", 1)[-1] in SHELLS for word in rest):
-        return None
-    for option in takewhile(lambda word: word.startswith("-"), rest):
-        if option.endswith("c") and not option.startswith("--"):
-            return next(rest, None)
-        if option.endswith("o"):
-            next(rest, None)
-    return None
-
-
-def _of_script(script: str) -> Sequence[Sequence[str]]:
-    """The commands of a script, without those of branches and loops; none of one that starts several at a time (`&`)."""
-    commands, command = list[list[str]](), list[str]()
-    depth, at = 0, 0
-    while token := _TOKEN.match(script, at):
-        at = token.end()
-        if token["end"]:
-            if token["end"].strip("\n;") == "&":
-                return ()
-            commands += [command] if not depth else []
-            command = []
-        elif word := token["word"]:
-            depth += (word in _OPENS) - (word in _CLOSES) if not command else 0
-            if command or word not in ("then", "do", "else", "elif", "{", "}", "!", "time", "exec", *_CLOSES):
-                command.append(_QUOTED.sub(lambda part: part[1] or part[2] or part[3] or "", word))
-    return [*commands, command] if at == len(script) and not depth else commands

@@ -1,0 +1,84 @@
+"""The commands that a command line starts: itself, or those of a shell's script. What cannot be read for sure is none of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from typing import Final, NamedTuple
+
+SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh"})
+WITHOUT_GPUS: Final = frozenset({
+    "echo", "printf", "cat", "cd", "set", "source", ".", "mkdir", "ulimit", "umask", "true", ":", "tee", "sleep", "wait", "date", "ls",
+    "pip", "pip3", "apt-get", "git", "cp", "mv", "rm", "ln", "tar", "chmod", "wget", "curl", "which", "exit", "trap", "test", "[",
+    "nvidia-smi", "rocm-smi", "amd-smi",
+})  # fmt: skip
+"""Commands that start no program on GPUs; their words are only text."""
+
+LONGEST: Final = 4096
+"""Characters of one word in which options are looked for: a longer one is a script of its own."""
+
+_TOKEN: Final = re.compile(
+    r"""(?P<space>[ \t\r]+|\\\n|\#[^\n]*)
+    |(?P<end>[;&|()<>\n]+)
+    |(?P<word>(?:[^\s;&|()<>'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+)""",
+    re.VERBOSE | re.DOTALL,
+)
+_QUOTED: Final = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
+_REDIRECTS: Final = re.compile("&?[<>]+[&|]?")
+_OPENS, _CLOSES = frozenset({"if", "case", "for", "while", "until"}), frozenset({"fi", "esac", "done"})
+_LEFT_OUT: Final = frozenset({"then", "do", "else", "elif", "{", "}", "!", "time", "exec"}) | _OPENS | _CLOSES
+
+
+class Step(NamedTuple):
+    """A command: its words, at least one, and whether it runs in every case, in no branch and no loop."""
+
+    words: Sequence[str]
+    sure: bool = True
+
+
+def steps_of(words: Sequence[str]) -> Sequence[Step]:
+    """The commands that a command line starts."""
+    script = _script(words)
+    if script is None:
+        return [Step(line)] if (line := [word for word in words if len(word) <= LONGEST]) else []
+    return _of_script(script) if len(script) <= LONGEST else []
+
+
+def _script(words: Iterable[str]) -> str | None:
+    """The script after a shell's -c; None if the command line has none."""
+    rest = iter(words)
+    if not any(word.rsplit("/", 1)[-1] in SHELLS for word in rest):
+        return None
+    for option in takewhile(lambda word: word.startswith("-"), rest):
+        if option.endswith("c") and not option.startswith("--"):
+            return next(rest, None)
+        if option.endswith("o"):
+            next(rest, None)
+    return None
+
+
+def _of_script(script: str) -> Sequence[Step]:
+    """The commands of a script; none of one that starts several at a time (`&`) or that has lines of text (`<<`)."""
+    steps, command = list[Step](), list[str]()
+    depth, at, sure, into = 0, 0, True, False
+    while token := _TOKEN.match(script, at):
+        at = token.end()
+        if token["end"]:
+            end = token["end"].replace("&&", "")
+            if "<<" in end or "&" in re.sub("[>|<]&|&>", "", end):
+                return ()
+            if into := _REDIRECTS.fullmatch(token["end"]) is not None:
+                continue
+            steps += [Step(command, sure)] if command else []
+            command = []
+        elif word := token["word"]:
+            if into:
+                into = False
+                continue
+            depth += (word in _OPENS) - (word in _CLOSES) if not command else 0
+            if command or word not in _LEFT_OUT:
+                sure = sure if command else not depth
+                command.append(_QUOTED.sub(lambda part: part[1] or part[2] or part[3] or "", word))
+    whole = at == len(script) and not depth
+    return [*steps, Step(command, sure)] if command and whole else steps
