@@ -211,7 +211,7 @@ class Reason(StrEnum):
         "the job has no command, no args and no image of its own, so the command of the catalog's image runs",
         "set spec.command")
     LAUNCH_DIFFERS = ("LaunchDiffers",
-        "an option of torchrun on the command line, or a variable of the job that chooses GPUs, names other nodes or GPUs than the job",
+        "an option of a launcher, or a variable of the job that chooses GPUs, names other nodes or GPUs than the job",
         "remove the option or the variable: the operator sets the numbers, and a pod sees only its own GPUs")
     DRIVER_UNKNOWN = ("DriverUnknown", "the driver of the nodes, or the driver that the image needs, is unknown",
         "label the nodes, or set the driver in the GPURuntime")

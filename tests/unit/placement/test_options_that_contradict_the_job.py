@@ -115,7 +115,7 @@ def test_arguments_and_variables_of_a_shape_are_its_own(shape: dict[str, Any], w
     (["torchrun", "t.py", "--nnodes", "4"], []),
     (["torchrun", "--nproc_per_node=2", "t.py", "--nproc_per_node", "8"], ["--nproc_per_node=2"]),
     (["torchrun", "-m", "pkg.train", "--nnodes", "4"], []),
-    (["torchrun", "--standalone", "t.py", "--nnodes=3"], []),
+    (["torchrun", "--standalone", "t.py", "--nnodes=3"], ["--standalone"]),
     (["torchrun", "--", "t.py", "--nnodes=3"], []),
     (["torchrun", "--max-restarts", "3", "-r3", "--nproc_per_node=8", "t.py"], ["--nproc_per_node=8"]),
     (["torchrun", "--nproc_per_node=8", "--nproc-per-node=2", "t.py"], ["--nproc-per-node=2"]),
@@ -193,6 +193,57 @@ def test_what_a_script_sets_itself_wins_over_the_env() -> None:
     assert warnings(gpusPerNode=2, command=script, env=env("0")) == []
     other = ["bash", "-c", "CUDA_VISIBLE_DEVICES= python prep.py; torchrun t.py"]
     assert len(warnings(gpusPerNode=2, command=other, env=env("0"))) == 1
+
+
+COUNTS = "remove the option, the launcher counts the GPUs"
+
+
+@pytest.mark.parametrize(("line", "says"), [
+    ("accelerate launch --num_processes 8 t.py", f"--num_processes=8{OF_TWO}".replace(REMOVE, f"; {COUNTS}")),
+    ("accelerate launch --mixed_precision bf16 --multi_gpu --num-processes=8 t.py --x", "--num-processes=8"),
+    ("python -m accelerate.commands.launch --num_machines=2 -m pkg", "--num_machines=2 on the command line, and the job has 1 node"),
+    ("accelerate launch --num_processes 2 t.py --num_processes 8", None),
+    ("accelerate launch t.py --num_machines 2", None),
+    ("accelerate launch --cpu --num_processes 8 t.py", None),
+    ("accelerate launch --num_processes 8 --num_machines 1 t.py", None),
+    ("accelerate launch --num_processes $N t.py", None),
+    ("accelerate config --num_processes 8 t.py", None),
+    ("deepspeed --num_gpus=8 t.py", "--num_gpus=8"),
+    ("deepspeed --num_gpus 1 --master_port 1 t.py", "--num_gpus=1"),
+    ("deepspeed --num_nodes 2 t.py", "--num_nodes=2 on the command line, and the job has 1 node; remove the option"),
+    ("deepspeed --num_gpus -1 t.py", None),
+    ("deepspeed --include localhost:0,1 --num_gpus 8 t.py", None),
+    ("deepspeed t.py --num_gpus 8", None),
+    ("pip install deepspeed --num_gpus 8 t.py", None),
+    ("python t.py --launcher deepspeed --num_gpus 8 u.py", None),
+    ("vllm serve m --tensor-parallel-size 8", f"--tensor-parallel-size=8{OF_TWO}".replace(REMOVE, "; write --tensor-parallel-size=2")),
+    ("vllm serve m -tp 4 --port 80", "-tp=4"),
+    ("python -m vllm.entrypoints.openai.api_server --model m --tensor_parallel_size=1", "--tensor_parallel_size=1"),
+    ("vllm serve m -tp 2", None),
+    ("vllm serve m -tp 1 --data-parallel-size 2", None),
+    ("vllm serve m -tp=1 -pp=2", None),
+    ("vllm serve m --config c.yaml -tp 4", None),
+    ("vllm bench serve -tp 4", None),
+])  # fmt: skip
+def test_options_of_other_launchers(line: str, says: str | None) -> None:
+    for words in (line.split(), ["bash", "-c", f"set -e; {line}"]):
+        found = warnings(gpusPerNode=2, command=words)
+        assert len(found) == (says is not None)
+        assert all(each.startswith(says or "") for each in found)
+
+
+@pytest.mark.parametrize(("line", "warned"), [
+    ("torchrun --standalone t.py", True),
+    ("accelerate launch --num_processes 2 t.py", False),
+    ("accelerate launch --num_processes 4 t.py", True),
+    ("accelerate launch --num_processes 4 --num_machines 2 t.py", False),
+    ("accelerate launch --num_machines 1 t.py", True),
+    ("deepspeed --num_nodes 2 --num_gpus 2 t.py", False),
+    ("deepspeed --num_nodes 1 t.py", False),
+    ("vllm serve m -tp 4", False),
+])  # fmt: skip
+def test_options_of_launchers_on_two_nodes(line: str, warned: bool) -> None:
+    assert bool(warnings(nodes=2, gpusPerNode=2, command=line.split())) is warned
 
 
 def test_the_sentence_of_a_status_says_it_too() -> None:

@@ -52,11 +52,11 @@ def _against_the_gang(demand: Demand, vendor: Vendor) -> Iterator[Finding]:
     entry = 0 if gang.entry is None else gang.entry + 1
     program = demand.programs[entry] if entry < len(demand.programs) else Program()
     for launch in program.launches:
-        have = gang.nodes if launch.of_nodes else gang.gpus_per_node
-        if launch.contradicts(have):
+        if launch.contradicts(gang):
+            have = launch.there(gang)
             what = counted(have, "node") if launch.of_nodes else f"{counted(have, 'GPU')} a node"
-            sentence = "{} on the command line, and the job has {}; remove the option, the operator sets the number"
-            yield Finding(Reason.LAUNCH_DIFFERS, sentence, (launch.text, what))
+            sentence = "{} on the command line, and the job has {}; {}"
+            yield Finding(Reason.LAUNCH_DIFFERS, sentence, (launch.text, what, launch.remedy.format(have)))
     for acts_on, (name, value, where) in program.visible:
         numbers = chosen(value) if acts_on is vendor else None
         if numbers is not None and numbers != set(range(gang.gpus_per_node)):

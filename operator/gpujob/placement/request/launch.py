@@ -7,14 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpujob.placement.request.other_launchers import MOST, OTHERS, counted_by
 from gpujob.placement.request.shell_script import WITHOUT_GPUS, Step, steps_of
 from gpujob.values.vocabulary import Vendor
 
 if TYPE_CHECKING:
     from gpujob.api.kinds.gpujob import GPUJobSpec, ShapeChoice
+    from gpujob.placement.request.gang import Gang
 
 LAUNCHERS: Final = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
-"""The names of torchrun; other launchers have other options."""
+"""The names of torchrun."""
 
 FLAGS: Final = frozenset({
     "--standalone", "-m", "--module", "--no-python", "--no_python", "--run-path", "--run_path", "--use-env", "--use_env",
@@ -38,8 +40,9 @@ _ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 
 class Launch(NamedTuple):
-    """An option of torchrun: its text, whether it counts nodes (else processes of a node), its least and largest number, and whether
-    the command line starts nothing else so. Of several steps one may leave GPUs alone.
+    """An option of a launcher: its text, whether it counts nodes (else processes of a node), its least and largest number, whether
+    the command line starts nothing else so (of several steps one may leave GPUs alone), whether it counts on one node alone, and the
+    remedy, with a place for the right number.
     """
 
     text: str
@@ -47,10 +50,19 @@ class Launch(NamedTuple):
     least: int
     most: int
     alone: bool = True
+    of_one_node: bool = False
+    remedy: str = "remove the option, the operator sets the number"
 
-    def contradicts(self, there: int) -> bool:
-        """Whether it names another number of nodes or GPUs than there are; of one of several steps, a larger one."""
+    def contradicts(self, gang: Gang) -> bool:
+        """Whether it names another number of nodes or GPUs than the gang has; of one of several steps, a larger one."""
+        if self.of_one_node and gang.nodes > 1:
+            return False
+        there = self.there(gang)
         return self.least > there or (self.alone and self.most < there)
+
+    def there(self, gang: Gang) -> int:
+        """The nodes or the GPUs of a node that the gang has."""
+        return gang.nodes if self.of_nodes else gang.gpus_per_node
 
 
 class Visible(NamedTuple):
@@ -91,10 +103,10 @@ def _program(spec: GPUJobSpec, shape: ShapeChoice | None) -> Program:
 
 
 def launches(words: Sequence[str]) -> tuple[Launch, ...]:
-    """The options of torchrun on a command line that name the number of nodes or processes; those of a shell's script too."""
+    """The options of launchers on a command line that name a number of nodes or processes; those of a shell's script too."""
     steps = [step for step in steps_of(words) if _launcher(step.words) is not None]
     alone = len(steps) == 1
-    found = (each for step in steps if step.sure for each in _of_torchrun(step.words).values())
+    found = (each for step in steps if step.sure for each in _of_launcher(step.words))
     return tuple(each._replace(alone=alone) for each in found)
 
 
@@ -105,17 +117,30 @@ def chosen(value: str) -> frozenset[int] | None:
     return frozenset(int(number) for number in value.split(",") if number.strip())
 
 
-def _of_torchrun(command: Sequence[str]) -> Mapping[str, Launch]:
-    """The last of each option before the script, whose own options follow it."""
-    at, found = _launcher(command), dict[str, Launch]()
+def _of_launcher(command: Sequence[str]) -> Iterable[Launch]:
+    """The options of a command's launcher that name a number of nodes or processes."""
+    at = _launcher(command)
     if at is None:
-        return found
-    words = iter(command[at + 1 :])
+        return
+    name, rest = _program_of(command[at]), command[at + 1 :]
+    if name in LAUNCHERS:
+        yield from _of_torchrun(rest).values()
+        return
+    for text, number, (of_nodes, at_most, of_one_node, remedy) in counted_by(name, rest):
+        yield Launch(text, of_nodes, number, MOST if at_most else number, of_one_node=of_one_node, remedy=remedy)
+
+
+def _of_torchrun(rest: Sequence[str]) -> Mapping[str, Launch]:
+    """The last of each option before the script, whose own options follow it."""
+    found = dict[str, Launch]()
+    words = iter(rest)
     for word in takewhile(lambda word: word.startswith("-") and word != "--", words):
         name, given, value = word.partition("=")
         attached = not name.startswith("--") and len(name) > 2
         if not given and name not in FLAGS and not attached:
             value = next(words, "")
+        if word == "--standalone":
+            found[word] = Launch(word, of_nodes=True, least=1, most=1)
         option, number = _OPTION.fullmatch(name), _RANGE.fullmatch(value)
         if option and number:
             least, of_nodes = int(number[1]), option[1] == "nnodes"
@@ -128,7 +153,12 @@ def _launcher(command: Sequence[str]) -> int | None:
     if not command or command[0] in WITHOUT_GPUS:
         return None
     before_scripts = takewhile(lambda each: not each[1].endswith(".py"), enumerate(command))
-    return next((at for at, word in before_scripts if word.removeprefix("-m").rsplit("/", 1)[-1] in LAUNCHERS), None)
+    return next((at for at, word in before_scripts if _program_of(word) in LAUNCHERS | OTHERS.keys()), None)
+
+
+def _program_of(word: str) -> str:
+    """The program or module that a word starts."""
+    return word.removeprefix("-m").rsplit("/", 1)[-1]
 
 
 def _targets(steps: Iterable[Step]) -> Sequence[Mapping[str, str | None]]:
