@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, Object, demand, fleet, node, pod
 
+from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.engine.choose import choose
+from gpujob.placement.filters.selection import FilterSelection
+from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
@@ -96,3 +100,22 @@ def test_what_pods_leave_that_stay_on_the_node_is_what_the_share_comes_from() ->
     assert (now.verdict, later.verdict) == (Verdict.WAITING, Verdict.WAITING)
     (alone,) = decided([{"gpusPerNode": 4}], node("n", H100), limit)
     assert alone.verdict is Verdict.IMPOSSIBLE
+
+
+@pytest.mark.parametrize(("namespace", "asked"), [("default", 0), ("other", 1)])
+def test_pools_whose_gpus_a_quota_never_allows_are_left_out_at_once(
+    namespace: str, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A choice runs no filter of such a pool; in a namespace without a quota it runs them."""
+    run = list[str]()
+    first_refusal = FilterSelection.first_refusal
+
+    def counted(self: FilterSelection, wish: Demand, pool: Pool, known: Fleet) -> Any:
+        run.append(pool.name)
+        return first_refusal(self, wish, pool, known)
+
+    monkeypatch.setattr(FilterSelection, "first_refusal", counted)
+    known = fleet(node("n", H100), quota(**{"requests.nvidia.com/gpu": "2"}))
+    wish = demand(**WHOLE).but(namespace=namespace)
+    assert choose(wish, known, ANY_IMAGES).verdict is (Verdict.PLACED if asked else Verdict.IMPOSSIBLE)
+    assert len(run) == asked

@@ -203,6 +203,25 @@ def test_a_node_that_takes_no_pods_is_never_waited_for() -> None:
     assert decision(takes_none("a"), node("b", H100, 8), gpusPerNode=1).choice is not None
 
 
+SELECTS = {
+    "apiVersion": "v1", "kind": "Namespace",
+    "metadata": {"name": "default", "annotations": {"openshift.io/node-selector": "team=a"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "more", "hopeless"), [
+    ([takes_none("a")], [], True),
+    ([takes_none("a"), takes_none("b")], [], True),
+    ([takes_none("a"), node("b", L4, taints=[TAINT])], [], True),
+    ([takes_none("a"), node("b", H100, labels={"team": "b"})], [SELECTS], True),
+    ([takes_none("a", labels={"team": "a"}), node("b", H100, labels={"team": "a"})], [SELECTS], False),
+    ([takes_none("a"), node("b", H100)], [], False),
+])  # fmt: skip
+def test_no_change_helps_where_no_node_takes_pods(nodes: list[Object], more: list[Object], hopeless: bool) -> None:
+    found = decided(*nodes, *more, gpuMemory="900Gi")
+    assert (found.verdict, found.hopeless.startswith(HOPELESS)) == (Verdict.IMPOSSIBLE, hopeless)
+
+
 def test_a_gang_counts_only_nodes_that_take_pods() -> None:
     found = decision(takes_none("a"), node("b", H100, 8), nodes=2, gpusPerNode=8)
     assert found.verdict is Verdict.IMPOSSIBLE

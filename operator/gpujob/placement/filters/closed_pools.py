@@ -21,9 +21,9 @@ OF_EVERY_JOB: Final = ("pods", "count/pods", "count/jobs.batch")
 
 
 def is_closed(demand: Demand, pool: Pool, fleet: Fleet) -> bool:
-    """Whether no job of the demand's namespace can run on a pool, whatever the job's spec: all of its nodes have a taint or lack a
-    label of the namespace's node selector, its devices are unknown, its GPUPool is for other namespaces, or a quota or a LimitRange
-    leaves it no pod or no device.
+    """Whether no job of the demand's namespace can run on a pool, whatever the job's spec: all of its nodes have a taint, take no
+    pods or lack a label of the namespace's node selector, its devices are unknown, its GPUPool is for other namespaces, or a
+    quota or a LimitRange leaves it no pod or no device.
     """
     if barred(pool) is not None or accelerator_unsupported(demand, pool, fleet) is not None:
         return True
@@ -43,9 +43,12 @@ def _has_no_quota(demand: Demand, pool: Pool, fleet: Fleet) -> bool:
 
 
 def _has_no_node(demand: Demand, pool: Pool) -> bool:
-    """Whether the node selector of the namespace leaves out every node, existing or to be added."""
+    """Whether every node, existing or to be added, takes no pods or is left out by the node selector of the namespace."""
     nodes = (*pool.nodes, *((pool.growth.template,) if pool.growth and pool.growth.addable else ()))
-    return bool(nodes) and demand.selection is not None and all(lacks_label(demand, pool, node) for node in nodes)
+    selected = demand.selection is not None
+    return bool(nodes) and all(
+        not node.allocatable.pods or (selected and lacks_label(demand, pool, node)) for node in nodes
+    )
 
 
 def _has_no_device(demand: Demand, pool: Pool) -> bool:
