@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100_40, MI210, MI300X, T4, Object, demand, fleet, gpupool, node
+from builders import A100, A100_40, MI210, MI300X, T4, Nvidia, Object, demand, fleet, gpupool, node
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.engine.choose import choose
@@ -104,3 +104,42 @@ def test_a_change_that_answers_more_than_its_own_reason_is_pursued_too(beside: l
     model = {"name": "llama-3.1-70b", "method": "Inference", "inference": {"concurrency": 128, "maxTokens": 8192}}
     fix = fix_of(objects, model=model, gpusPerNode=8, placement={"maxPricePerHour": "0.30", "objective": "Cost"})
     assert {change.field for change in fix.changes} >= {"spec.placement.maxPricePerHour"}
+
+
+A10G = Nvidia("NVIDIA-A10G", 23028, "ampere", (8, 6), mig=False)
+KARPENTER = {"karpenter.sh/nodepool": "kp"}
+
+
+def driver(version: str) -> dict[str, str | None]:
+    """The labels of a driver."""
+    major, minor, _ = version.split(".")
+    numbers = {"nvidia.com/cuda.driver-version.major": major, "nvidia.com/cuda.driver-version.minor": minor}
+    return {"nvidia.com/cuda.driver-version.full": version, **numbers}
+
+
+@pytest.mark.parametrize("more", [[], [node("zz", A100, price="0.5", taints=["team=a:NoSchedule"])]])
+def test_a_node_with_a_taint_hides_no_fix_of_pools_that_are_joined(more: list[Object]) -> None:
+    """Four changes with which nodes of several pools together hold the model, beside a pool that no job can use."""
+    new, old = driver("580.95.05"), driver("570.86.15")
+    zone = "topology.kubernetes.io/zone"
+    small = {"cpu": "16", "memory": "128Gi"}
+    nodes = [
+        node("n4", A10G, 3, labels={**driver("535.104.05"), **KARPENTER, zone: "c"}, allocatable={"memory": "128Gi"},
+             taints=["karpenter.sh/disrupted:NoSchedule"]),
+        node("n6", A10G, 2, labels={**new, zone: "a"}, price="2.25"),
+        node("n8", A10G, 3, labels={**new, **KARPENTER, zone: "a"}, price="0.5", allocatable=small),
+        node("n9", A10G, 8, labels={**new, "karpenter.sh/capacity-type": "reserved", zone: "c"}, price="1", allocatable=small),
+        node("n10", A10G, 4, labels={**old, zone: "c"}, price="2.25"),
+        node("n11", A10G, 8, labels={**old, zone: "b"}, price="2", cordoned=True, allocatable=small),
+    ]  # fmt: skip
+    fix = fix_of(
+        [*nodes, *more],
+        model={"name": "llama-3.1-70b", "method": "Full", "gradientCheckpointing": "None", "batchPerGPU": 4, "precision": "BF16"},
+        placement={"accelerators": {"deny": ["A100"]}, "capacityTypes": ["Spot"], "waitSeconds": 600},
+    )  # fmt: skip
+    assert {change.field: change.after for change in fix.changes} == {
+        "spec.placement.capacityTypes": ["OnDemand", "Reserved", "Spot"],
+        "spec.model.batchPerGPU": 1,
+        "spec.model.gradientCheckpointing": "Layers",
+        "spec.model.method": "LoRA",
+    }
