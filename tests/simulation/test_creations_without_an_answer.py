@@ -127,3 +127,22 @@ def test_a_node_that_is_gone_is_not_asked_for_again() -> None:
 
 def _not_ready(node: Object) -> None:
     node["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+
+
+def test_where_creations_hang_in_many_namespaces_a_job_of_another_one_starts_all_the_same() -> None:
+    """A webhook of the whole cluster answers nothing, and exempts one namespace; each of 120 others has two new jobs."""
+    names = [f"a{number}" for number in range(240)]
+
+    def submit_all(world: World) -> None:
+        for number, name in enumerate(names):
+            body = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": {"name": name}}
+            path = f"/apis/gpujob.dev/v1alpha1/namespaces/n{number % 120}/gpujobs"
+            world.server.create(path, {**body, "spec": {"gpusPerNode": 8}})
+
+    moments = (50.0, 100.0, 150.0)
+    deeds = ((1.0, submit_all), *((moment, submit(f"b{moment:g}")) for moment in moments))
+    world = play(deeds, nodes=243, **dict.fromkeys(names, (1000.0,) * 5))
+    waited = [world.states[f"b{moment:g}", "Running"] - moment for moment in moments]
+    # All that were there are known to hang after two times 40 s; they held every slot for 160 s.
+    assert waited[0] <= 40.0
+    assert max(waited[1:]) <= 5.0

@@ -214,3 +214,67 @@ def test_what_hung_long_ago_counts_no_more() -> None:
     clock.now += REMEMBERED
     with creations.one("a"), creations.one("a"):
         assert attempt(creations, clock, "a", 0.0) == ""
+
+
+def test_creations_hang_from_their_first_seconds_until_one_of_their_namespace_succeeds() -> None:
+    clock = Clock()
+    creations = Creations(clock, Timings())
+    with creations.one("a"):
+        assert not creations.hangs("a")
+        clock.now += SLOW
+        assert creations.hangs("a")
+        assert not creations.hangs("b")
+    assert not creations.hangs("a"), "it succeeded"
+    attempt(creations, clock, "a", SLOW, "no answer")
+    assert creations.hangs("a")
+    attempt(creations, clock, "a", 0.1, "exceeded quota")
+    assert creations.hangs("a"), "no creation has succeeded since"
+    attempt(creations, clock, "a", 0.1)
+    assert not creations.hangs("a")
+
+
+async def test_where_they_hang_in_many_namespaces_all_of_these_leave_half_of_the_slots_to_the_others() -> None:
+    hanging, hang, ran = {f"a{number}" for number in range(40)}, asyncio.Event(), list[str]()
+    slots = StepSlots(8, 16, hanging.__contains__)
+
+    async def step(namespace: str, until: asyncio.Event | None) -> None:
+        async with slots.slot(namespace, urgent=True):
+            ran.append(namespace)
+            if until is not None:
+                await until.wait()
+
+    tasks = [asyncio.create_task(step(namespace, hang)) for namespace in sorted(hanging)]
+    await asyncio.sleep(0)
+    assert len(ran) == 8
+    tasks += [asyncio.create_task(step("team", None)) for _ in range(20)]
+    for _ in range(60):
+        await asyncio.sleep(0)
+    assert ran[8:] == ["team"] * 20
+    hang.set()
+    await asyncio.wait_for(asyncio.gather(*tasks), 5)
+    assert len(ran) == 60
+
+
+async def test_namespaces_where_they_hang_keep_a_few_slots_and_go_last_beyond_them() -> None:
+    """They hold none as the others come, which wait behind them."""
+    hang, ran = asyncio.Event(), list[str]()
+    slots = StepSlots(1, 16, lambda namespace: namespace.startswith("a"))
+
+    async def step(namespace: str, until: asyncio.Event) -> None:
+        async with slots.slot(namespace, urgent=True):
+            ran.append(namespace)
+            await until.wait()
+
+    first = asyncio.Event()
+    tasks = [asyncio.create_task(step(f"first{number}", first)) for number in range(16)]
+    await asyncio.sleep(0)
+    tasks += [asyncio.create_task(step(f"{kind}{number}", hang)) for kind in "ab" for number in range(14)]
+    await asyncio.sleep(0)
+    assert len(ran) == 16
+    first.set()
+    for _ in range(60):
+        await asyncio.sleep(0)
+    assert sorted(ran[16:]) == sorted(["a0", "a1", *(f"b{number}" for number in range(14))])
+    hang.set()
+    await asyncio.wait_for(asyncio.gather(*tasks), 5)
+    assert len(ran) == 44

@@ -64,9 +64,9 @@ class JobActions:
     ) -> None:
         self._work, self._writer, self._delivery = controller_state, writer, delivery
         self._learning = learning
-        self._slots = StepSlots(AT_ONCE, AT_ONCE_IN_ALL)
         self._refusals = asyncio.Semaphore(LISTS_OF_EVENTS)
         self._creations = Creations(controller_state.clock, controller_state.timings)
+        self._slots = StepSlots(AT_ONCE, AT_ONCE_IN_ALL, self._creations.hangs)
 
     def start(self, job: JobRecord, step: Coroutine[Any, Any, None], *, urgent: bool = False) -> None:
         """Runs one step of a job; afterwards the job is reconciled again. `urgent`: it goes first where many wait."""
@@ -324,11 +324,11 @@ class JobActions:
 
     async def _not_created(self, job: JobRecord, error: ChildNotCreated) -> None:
         """A child that can be created later: reported after two tries, because most such errors pass in a second; or at once if the
-        API server asks for a long wait.
+        creation hung, or the API server asks for a long wait.
         """
         within = max(LONGEST_OUTAGE_DELAY, asked_wait(error.retry_after))
         failures = self._work.requeue_after_outage(job, error, error.retry_after)
-        if failures < 2 and within <= LONGEST_OUTAGE_DELAY:
+        if failures < 2 and within <= LONGEST_OUTAGE_DELAY and not self._creations.hangs(job.namespace):
             return
         words, again = str(error)[:900], f"it is tried again within {within:g} s"
         message = f"the API server did not create a child: {words}; {again}"

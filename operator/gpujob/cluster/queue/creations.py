@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
@@ -17,8 +17,8 @@ SLOW: Final = 5.0
 TRIES: Final = 2
 """Creations at once in such a namespace: they try for all jobs of it."""
 
-REMEMBERED: Final = 120.0
-"""Seconds for which that counts without another failure."""
+REMEMBERED: Final = 300.0
+"""Seconds for which that counts without another failure: longer than the tries of 200 such namespaces take."""
 
 
 class Hang(NamedTuple):
@@ -39,16 +39,26 @@ class Creations:
         """When children were created, within the last seconds."""
         self._hanging: dict[str, Hang] = {}
         """The last creation of a namespace that hung, until one succeeds."""
-        self._under_way = Counter[str]()
+        self._under_way: dict[str, list[float]] = {}
+        """When the creations under way began, by namespace, the first first."""
+
+    def hangs(self, namespace: str) -> bool:
+        """Whether creations of a namespace hang: one is under way for long, or ended so lately."""
+        now, under_way = self._clock(), self._under_way.get(namespace)
+        if under_way and now - under_way[0] >= SLOW:
+            return True
+        hang = self._hanging.get(namespace)
+        return hang is not None and now - hang.ended < REMEMBERED
 
     @contextmanager
     def one(self, namespace: str) -> Iterator[None]:
         """The creation of the children of one job; where those of its namespace hang and enough are under way, it fails as they do."""
-        began = self._clock()
+        began, under_way = self._clock(), self._under_way.get(namespace, [])
         hang = self._hanging.get(namespace)
-        if hang is not None and began - hang.ended < REMEMBERED and self._under_way[namespace] >= TRIES:
+        if hang is not None and began - hang.ended < REMEMBERED and len(under_way) >= TRIES:
             raise ChildNotCreated(hang.words, hang.retry_after)
-        self._under_way[namespace] += 1
+        self._under_way[namespace] = under_way
+        under_way.append(began)
         try:
             yield
             self._hanging.pop(namespace, None)
@@ -58,8 +68,8 @@ class Creations:
                 self._hanging[namespace] = Hang(now, str(error), error.retry_after)
             raise
         finally:
-            self._under_way[namespace] -= 1
-            if not self._under_way[namespace]:
+            under_way.remove(began)
+            if not under_way:
                 del self._under_way[namespace]
 
     def burst(self, now: float) -> float:

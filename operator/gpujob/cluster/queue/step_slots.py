@@ -2,14 +2,16 @@
 
 A namespace whose writes are slow (an admission webhook that times out) holds its own share only, which is smaller the more namespaces
 write, so that the next one finds a free slot. Where none is left, it goes to the namespace that holds the fewest. Urgent steps leave a
-part of the share to the others: creations are urgent and can hang, and must not delay suspensions, ends and reports.
+part of the share to the others: creations are urgent and can hang, and must not delay suspensions, ends and reports. The creations of
+all namespaces where they hang hold at most a part of the slots together, so that a webhook of the whole cluster delays no namespace
+that it exempts.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Final
@@ -20,15 +22,23 @@ MOST_IN_A_ROW: Final = 7
 LEFT_TO_OTHERS: Final = 4
 """Urgent steps leave the others one slot of this many that their namespace may hold; one at least, unless it may hold only one."""
 
+OF_HANGING: Final = 2
+"""The urgent steps of namespaces where they hang hold at most one of this many slots together."""
+
+BEFORE_OTHERS: Final = 8
+"""While they hold fewer than one of this many slots they take turns with the others, and after that go last."""
+
 Turn = tuple[int, asyncio.Future[None]]
 """The number of a step by its arrival, and what it waits for."""
 
 
 class StepSlots:
     """Slots for steps: at most `each` of one namespace at once and `total` of all; a share of the total is free for one more
-    namespace. Urgent steps go first, then steps of the namespace with the fewest slots, then by arrival."""
+    namespace. Urgent steps go first, then steps of the namespace with the fewest slots, then by arrival. `hangs`: whether the urgent
+    steps of a namespace take long."""
 
-    def __init__(self, each: int, total: int) -> None:
+    def __init__(self, each: int, total: int, hangs: Callable[[str], bool] = lambda _: False) -> None:
+        self._hangs = hangs
         self._each, self._total, self._free, self._in_a_row = each, total, total, 0
         self._held, self._urgent_held = Counter[str](), Counter[str]()
         self._urgent, self._others = dict[str, deque[Turn]](), dict[str, deque[Turn]]()
@@ -44,7 +54,8 @@ class StepSlots:
             self._give_back(namespace, urgent)
 
     async def _take(self, namespace: str, urgent: bool) -> None:
-        if self._free and self._may(namespace, urgent, self._share(namespace)):
+        late = urgent and self._hangs(namespace)
+        if self._free and self._may(namespace, urgent, self._share(namespace)) and not (late and self._late_are_many()):
             self._hold(namespace, urgent)
             return
         lines = self._urgent if urgent else self._others
@@ -61,6 +72,11 @@ class StepSlots:
         """Whether a namespace may hold one slot more for a step of this kind."""
         most_urgent = max(1, share - max(1, share // LEFT_TO_OTHERS))
         return self._held[namespace] < share and not (urgent and self._urgent_held[namespace] >= most_urgent)
+
+    def _late_are_many(self, part: int = OF_HANGING) -> bool:
+        """Whether urgent steps of namespaces where they hang hold their part of all slots."""
+        held = sum(number for name, number in self._urgent_held.items() if self._hangs(name))
+        return held >= max(1, self._total // part)
 
     def _share(self, *more: str) -> int:
         """The slots that each namespace may hold, of those that write or wait and `more`."""
@@ -98,8 +114,12 @@ class StepSlots:
 
     def _first(self, lines: dict[str, deque[Turn]], *, urgent: bool) -> str | None:
         share = self._share()
-        may = (name for name in lines if self._may(name, urgent, share))
-        return min(may, key=lambda name: (self._held[name], lines[name][0][0]), default=None)
+        may = [name for name in lines if self._may(name, urgent, share)]
+        late = {name for name in may if urgent and self._hangs(name)}
+        if late and self._late_are_many():
+            may, late = [name for name in may if name not in late], set()
+        last = late if late and self._late_are_many(BEFORE_OTHERS) else ()
+        return min(may, key=lambda name: (name in last, self._held[name], lines[name][0][0]), default=None)
 
 
 def _leave(lines: dict[str, deque[Turn]], namespace: str) -> asyncio.Future[None]:
