@@ -98,7 +98,7 @@ class Answer:
 class LastRejections:
     """The demands that got no place in the last cycle, for the next one: each is decided again only where it may gain by it.
 
-    `facts` is what a demand can depend on besides pools: it is compared by the caller of `begin`.
+    `facts` is what a demand can depend on besides pools and the quotas of its own namespace: the caller of `begin` says it.
     """
 
     def __init__(self) -> None:

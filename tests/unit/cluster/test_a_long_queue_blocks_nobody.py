@@ -397,3 +397,28 @@ async def test_others_have_turns_while_a_fix_is_searched(step: float, least: int
     nodes = [node(f"n{gpus}", H100, gpus, price=f"{gpus}") for gpus in range(1, 9)]
     controller.cache.replace("nodes", nodes, "2")
     assert least <= await turns_during(controller) <= 2 + 20 * least
+
+
+async def test_a_quota_of_another_namespace_decides_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its numbers change with each pod there; a quota of the jobs' own namespace decides them again."""
+    controller, decided, real = Controller(9, gpus=(1, 2, 4)), list[Any](), answers.choose
+    await controller.settle()
+
+    def choose(wish: Any, *others: Any) -> Any:
+        decided.append(wish)
+        return real(wish, *others)
+
+    async def put(namespace: str, used: int, event: str) -> None:
+        controller.version += 1
+        metadata = {"name": "q", "namespace": namespace, "uid": namespace, "resourceVersion": str(controller.version)}
+        status = {"hard": {"pods": "900"}, "used": {"pods": str(used)}}
+        controller.cache.apply("resourcequotas", event, {"metadata": metadata, "spec": {}, "status": status})
+        controller.clock.now += 100
+        await controller.round()
+
+    monkeypatch.setattr(answers, "choose", choose)
+    await put("other", 1, "ADDED")
+    await put("other", 2, "MODIFIED")
+    assert not decided
+    await put("team", 1, "ADDED")
+    assert len(decided) == 3, "once for each class of equal jobs"

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from builders import ANY_IMAGES, H100, demand, fleet, node
 
+from gpujob.fleet.kubernetes.namespaces import Namespace
+from gpujob.fleet.policy.resource_quota import Quota, Quotas
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.schedule import answers
 from gpujob.schedule.answers import LastRejections
@@ -86,3 +88,41 @@ def test_another_catalog_decides_anew() -> None:
     cycle(refusals, ROOM, REFUSED)
     assert refusals.still_holds(REFUSED[0].demand, ROOM, ANY_IMAGES) is not None
     assert refusals.still_holds(REFUSED[0].demand, ROOM, replace(ANY_IMAGES)) is None
+
+
+def test_a_quota_of_another_namespace_leaves_refusals_as_they_are(chosen: list[int]) -> None:
+    """The number of pods in a namespace with a quota changes with each pod there."""
+    refusals, jobs = LastRejections(), [replace(job, namespace="team") for job in REFUSED]
+    for used in range(4):
+        cycle(refusals, replace(ROOM, quotas={"other": (quota(pods=10 - used),)}), jobs)
+    assert chosen == [4]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param({"team": ("pods", 1)}, {"team": ("pods", 9)}, id="another"),
+        pytest.param({}, {"team": ("pods", 9)}, id="its-first"),
+        pytest.param({"team": ("pods", 1)}, {}, id="none-any-more"),
+    ],
+)
+@pytest.mark.parametrize("apart", [False, True], ids=["one-demand", "by-namespace"])
+def test_another_quota_of_its_own_namespace_decides_anew(
+    chosen: list[int], before: dict[str, tuple[str, int]], after: dict[str, tuple[str, int]], apart: bool
+) -> None:
+    """Whether or not demands carry their namespace without a quota too."""
+    pools, labels = (replace(ROOM.pools[0], namespaces=(("gpus", "yes"),)),), Namespace({"gpus": "yes"})
+    room = replace(ROOM, pools=pools, namespaces={"team": labels}) if apart else ROOM
+    refusals, jobs = LastRejections(), [replace(job, namespace="team") for job in REFUSED]
+    cycle(refusals, replace(room, quotas=quotas(before)), jobs)
+    chosen.clear()
+    cycle(refusals, replace(room, quotas=quotas(after)), jobs)
+    assert chosen == [4]
+
+
+def quota(**left: int) -> Quota:
+    return Quota("q", left, left)
+
+
+def quotas(of: dict[str, tuple[str, int]]) -> Quotas:
+    return {namespace: (quota(**{name: left}),) for namespace, (name, left) in of.items()}

@@ -102,11 +102,12 @@ class SchedulingRound:
             # Most pods of a cluster use no node with devices.
             if was == self._decided_with:
                 return
-            if await self._refused_again(fleet, facts):
+            if await self._refused_again(fleet):
                 self._explanations.renew(self._work.decided_at)
                 return
         self._learning.decides()
-        self._refusals.begin(facts)
+        # Which namespaces have other quotas than before is seen in the fleets of the two cycles.
+        self._refusals.begin(self._work.index.other_versions("resourcequotas"))
         without_place, placed = list[Placing](), set[str]()
         async for job, placing in self._decisions(fleet):
             if placing.choice is None or placing.job.plan_only:
@@ -123,8 +124,9 @@ class SchedulingRound:
         self._explanations.begin(without_place, self._work.decided_at, placed, left=self._left)
         self._prepared.forget_gone()
 
-    async def _refused_again(self, fleet: Fleet, facts: object) -> bool:
+    async def _refused_again(self, fleet: Fleet) -> bool:
         """Whether no waiting job gets a place, so that only numbers in messages may differ."""
+        facts = self._work.index.other_versions("resourcequotas")
         try:
             for refused in self._refusals.retry(fleet, self._work.index.catalog, facts):
                 if not refused:

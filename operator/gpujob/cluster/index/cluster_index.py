@@ -292,6 +292,7 @@ class ClusterIndex(OwnedObjects):
         self._unread |= self._reader.expire()
         return (*(self.cache.version(kind) for kind in FLEET_KINDS), self._reader.version)
 
-    def other_versions(self) -> tuple[int, ...]:
-        """Numbers that change if a decision may although the fleet is equal."""
-        return (*(self.cache.version(kind) for kind in FLEET_KINDS if kind not in IN_THE_FLEET), self._reader.version)
+    def other_versions(self, *without: str) -> tuple[int, ...]:
+        """Numbers that change if a decision may although the fleet is equal, without those of some kinds."""
+        left_out = IN_THE_FLEET.union(without)
+        return (*(self.cache.version(kind) for kind in FLEET_KINDS if kind not in left_out), self._reader.version)
