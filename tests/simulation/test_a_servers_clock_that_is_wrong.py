@@ -44,7 +44,8 @@ def restart(world: World) -> None:
     world.start()
 
 
-async def play(name: str, offset: Offset, restarted: float | None = None) -> World:
+async def play(name: str, offset: Offset, restarted: float | None = None, renewed: float = 0.0) -> World:
+    """`restarted`: when the operator is; `renewed`: until then the Lease is renewed every five seconds."""
     spec, program, until = STORIES[name]
     deeds: list[tuple[float, Deed]] = [(1.0, lambda world: world.submit("j", gpusPerNode=8, **spec))]
     if restarted is not None:
@@ -53,6 +54,12 @@ async def play(name: str, offset: Offset, restarted: float | None = None) -> Wor
     server = world.server
     wrong = lambda: server.time() + timedelta(seconds=offset(server.loop.time()))  # noqa: E731
     server.date = lambda: format_datetime(wrong(), usegmt=True)  # type: ignore[method-assign]
+
+    def renew() -> None:
+        world.processes[-1].clock.note(server.date())
+
+    for second in range(5, int(renewed), 5):
+        server.loop.call_at(float(second), renew)
     await world.run()
     return world
 
@@ -85,6 +92,15 @@ def test_a_start_is_never_before_its_child_so_that_the_next_leader_ends_nothing(
     assert dollars(world) <= dollars(wanted) + 0.53
     (job,), (child,) = world.server.objects["gpujobs"].values(), world.server.objects["jobs"].values()
     assert job["status"]["startTime"] >= child["metadata"]["creationTimestamp"]
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_process_that_starts_while_the_server_is_an_hour_ahead_ends_nothing(name: str) -> None:
+    """The clock of its own machine says that less time has passed."""
+    ahead = lambda second: 3600.0 if 25 <= second < 70 else 0.0  # noqa: E731
+    wanted, world = undisturbed(name), run(play(name, ahead, restarted=50.0, renewed=1500.0))
+    assert world.left() == wanted.left()
+    assert dollars(world) <= dollars(wanted) + 0.53
 
 
 async def play_set_back(spec: dict[str, Any], program: Program, second: float) -> World:

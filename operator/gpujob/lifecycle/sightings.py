@@ -14,6 +14,23 @@ UNSEEN: Final = ("", 0.0)
 """No child and no time."""
 
 
+class Lapse(NamedTuple):
+    """How long ago something was."""
+
+    since: str
+    """When it was, as the status says it (RFC 3339)."""
+    seen: float
+    """When this process first saw that, by the monotonic clock."""
+    age: float
+    """The seconds that had passed then."""
+    claimed: float
+    """Those by the server's clock; more than `age` while the clock of this machine says less."""
+
+
+NO_LAPSE: Final = Lapse("", 0.0, 0.0, 0.0)
+"""Nothing was seen yet."""
+
+
 class Sightings(NamedTuple):
     """Times are seconds of the monotonic clock; None if the process does not observe it now. A tuple, because each look changes some
     of the fields: a copy of a dataclass of so many takes five times as long."""
@@ -72,14 +89,14 @@ class Sightings(NamedTuple):
     """The time of the last evaluation of the job."""
     made: tuple[str, float] = UNSEEN
     """The child that this process created, and when."""
-    running: tuple[str, float, float] = ("", 0.0, 0.0)
-    """A startTime, when it was first seen, and the seconds that had passed since then; the same for the next three."""
-    failing: tuple[str, float, float] = ("", 0.0, 0.0)
-    """A failingSince."""
-    paused: tuple[str, float, float] = ("", 0.0, 0.0)
-    """The end of the last attempt."""
-    over: tuple[str, float, float] = ("", 0.0, 0.0)
-    """When the job ended."""
+    running: Lapse = NO_LAPSE
+    """Since the current attempt's startTime."""
+    failing: Lapse = NO_LAPSE
+    """Since the job's failingSince."""
+    paused: Lapse = NO_LAPSE
+    """Since the end of the last attempt."""
+    over: Lapse = NO_LAPSE
+    """Since the job ended."""
 
     def of_new_child(self, uid: str, now: float) -> Sightings:
         """The sightings of a child that was created now: it has no pods yet, and its waits begin."""

@@ -15,12 +15,14 @@ from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodState
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One moment by two clocks that are never compared with each other."""
+    """One moment by clocks that are never compared with each other."""
 
     elapsed: float
     """Seconds of this process's monotonic clock: for durations."""
     server: datetime
     """The API server's time: for written times, and for comparisons with times that the API server wrote."""
+    here: datetime | None = None
+    """The time of the clock of this process's machine, as a second witness; None where it is not asked."""
 
     @property
     def text(self) -> str:

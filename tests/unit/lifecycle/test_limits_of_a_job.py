@@ -63,13 +63,27 @@ class Watch:
     def edit(self, **spec: Any) -> None:
         self.spec, self.generation = {**self.spec, **spec}, self.generation + 1
 
-    def look(self, second: float, children: Any = (), pods: Any = (), price_now: int | None = None, **job: Any) -> Next:
+    def look(
+        self,
+        second: float,
+        children: Any = (),
+        pods: Any = (),
+        price_now: int | None = None,
+        here: float | None = None,
+        ahead: float = 0.0,
+        **job: Any,
+    ) -> Next:
+        """`here`: the second by the clock of the operator's machine; `ahead`: of the API server's clock, in seconds."""
         metadata = {"name": "j", "namespace": "team", "uid": "u", "generation": self.generation, **job}
         record = read_job({"metadata": metadata, "spec": self.spec, "status": self.status})
         found = next_action(
             JobView(record, children, pods, {}, price_now=price_now),
             self.sightings,
-            Moment(second, NOON + timedelta(seconds=second)),
+            Moment(
+                second,
+                NOON + timedelta(seconds=second + ahead),
+                None if here is None else NOON + timedelta(seconds=here),
+            ),
             Timings(),
         )
         self.sightings = found.sightings
@@ -108,6 +122,33 @@ def test_at_its_deadline_a_job_fails_and_its_child_goes() -> None:
     # A restarted operator does the same.
     watch.sightings = Sightings()
     assert watch.look(103.0, *RUNS).action == DeleteChild(child())
+
+
+def test_a_process_that_starts_ends_no_job_while_its_own_clock_says_that_less_time_passed() -> None:
+    watch = Watch(activeDeadlineSeconds=1000)
+    watch.runs()
+    for second in (50.0, 80.0, 169.0):
+        assert not isinstance(watch.look(second, *RUNS, here=second, ahead=3600.0).action, Finish)
+    # The server's clock is right again, and then wrong once more.
+    assert not isinstance(watch.look(170.0, *RUNS, here=170.0).action, Finish)
+    assert not isinstance(watch.look(180.0, *RUNS, here=180.0, ahead=3600.0).action, Finish)
+    assert watch.look(999.0, *RUNS, here=999.0).requeue_after == 1.0
+    assert isinstance(watch.look(1000.0, *RUNS, here=1000.0).action, Finish)
+
+
+def test_a_clock_of_the_server_that_keeps_to_its_time_is_believed() -> None:
+    """The clock of the operator's machine is always behind."""
+    watch = Watch(activeDeadlineSeconds=1000)
+    watch.runs()
+    assert not isinstance(watch.look(2000.0, *RUNS, here=500.0).action, Finish)
+    assert watch.look(2010.0, *RUNS, here=510.0).requeue_after <= 110.0
+    assert isinstance(watch.look(2120.0, *RUNS, here=620.0).action, Finish)
+
+
+def test_a_machine_whose_clock_is_before_the_start_of_the_run_is_no_witness() -> None:
+    watch = Watch(activeDeadlineSeconds=1000)
+    watch.runs()
+    assert isinstance(watch.look(2000.0, *RUNS, here=-1600.0).action, Finish)
 
 
 def test_the_deadline_counts_the_running_time_of_earlier_attempts_and_no_waiting() -> None:

@@ -112,6 +112,7 @@ class Operator:
             wall=clock.now,
             home=settings.namespace,
         )
+        self.reconciler.work.here = clock.here
         self._client.on_answer = self.reconciler.work.outage.note
         self.scraper = Scraper(
             self.reconciler.work, self.leadership.is_leader, settings.namespace, settings.scrape_seconds

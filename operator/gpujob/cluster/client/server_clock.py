@@ -73,6 +73,10 @@ class ServerClock:
         if self._count >= AGREE and now - self._since >= CONFIRMED:
             self._ahead, self._count = self._other, 0
 
+    def here(self) -> datetime:
+        """The time of the clock of the operator's machine, in UTC."""
+        return self._wall()
+
     def now(self) -> datetime:
         """The time in UTC."""
         if self._ahead is None:

@@ -168,6 +168,8 @@ class ControllerState:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.index, self.clock, self.wall, self.timings, self._chance = index, clock, wall, timings, chance
+        self.here: Callable[[], datetime] | None = None
+        """The clock of this process's machine."""
         self.counters = ControllerCounters()
         self.parsed_specs: dict[str, ParsedSpec] = {}
         self.memory: dict[str, JobState] = {}
@@ -305,8 +307,8 @@ class ControllerState:
         return self.moment().text
 
     def moment(self) -> Moment:
-        """The time by both clocks."""
-        return Moment(self.clock(), self.wall())
+        """The time by all clocks."""
+        return Moment(self.clock(), self.wall(), self.here() if self.here is not None else None)
 
 
 ALIKE: Final = 256
