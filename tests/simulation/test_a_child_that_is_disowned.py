@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from gpujob.cluster.client.api_errors import Conflict
 from tests.simulation.api_server import Object, Program
 from tests.simulation.virtual_time import run
 from tests.simulation.world import TEAM, Deed, Story, World
@@ -103,6 +104,23 @@ def test_one_that_the_operator_cannot_follow_any_more_is_ended_and_its_program_g
         # They save for five seconds.
         assert [ran[4] < 27.0 for ran in world.server.ran] == [True, True, False, False]
         assert world.overlap() == 0.0
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_it_is_no_loss_although_its_status_is_written_after_it_is_gone(name: str) -> None:
+    """It has no pods, which would keep it until they have ended."""
+
+    def conflict(world: World) -> None:
+        busy = Conflict(409, "Conflict", "the object has been modified")
+        world.processes[-1].trouble = lambda verb, path: (
+            busy if verb == "patch" and world.server.loop.time() < 22 else None
+        )
+
+    world = run(play((19.0, conflict), (20.0, disown(**UNSEEN[name])), podless=True))
+    (ended, *_) = status(world)["attempts"]
+    assert (ended["reason"], ended["blame"]) == ("ChildLost", "Infrastructure")
+    assert ended["message"].endswith("-1 lost the label gpujob.dev/job-uid, so the operator deleted it")
+    assert status(world)["failures"] == {"infrastructure": 1}
 
 
 @pytest.mark.parametrize("name", UNSEEN)

@@ -230,10 +230,15 @@ class JobActions:
     async def confirm_loss(self, job: JobRecord) -> None:
         """A child that the cache lacks is lost only if the API server confirms it. One that lost its label is deleted: its attempt is
         over once nothing of it can be made any more."""
-        held = await self._writer.find_child(job, str(job.status["jobName"]))
+        name, memory = str(job.status["jobName"]), self._work.remember(job.uid)
+        held = await self._writer.find_child(job, name)
+        if held is None and (deleted := memory.unlabelled) is not None and deleted.name == name:
+            # The status did not take it the first time.
+            await self._end_unlabelled(job, deleted)
+            return
         if held is None:
             found = await self._writer.find_pods(job)
-            mine = [pod for pod in found if pod.child_name == job.status.get("jobName")]
+            mine = [pod for pod in found if pod.child_name == name]
             began = max((pod.started for pod in mine), default="") if all(pod.started for pod in mine) else ""
             await self.write(job, gone(job, self._work.now(), began, without_owner(found)))
             return
@@ -244,12 +249,16 @@ class JobActions:
             ending = next_action(view, Sightings(), self._work.moment(), self._work.timings)
             await self._end_by(job, child, ending.action)
         elif not is_followed(held, job):
-            pods = tuple(await self._writer.find_pods(job))
-            await self._writer.delete_child(child, pods_first=True)
-            await self._end_by(job, child, self._action_by(job, child, pods, disowned=True))
+            memory.unlabelled = child
+            await self._end_unlabelled(job, child)
             return
         # It exists and the watch does not show it yet: repeated with backoff.
         self._work.requeue_with_backoff(job, "the watch does not show its child Job", job.version)
+
+    async def _end_unlabelled(self, job: JobRecord, child: ChildRecord) -> None:
+        pods = tuple(await self._writer.find_pods(job))
+        await self._writer.delete_child(child, pods_first=True)
+        await self._end_by(job, child, self._action_by(job, child, pods, disowned=True))
 
     async def _end_by(self, job: JobRecord, child: ChildRecord, action: Action) -> None:
         """Performs the end of an attempt whose child no watch shows."""

@@ -107,6 +107,8 @@ class JobState:
     """What was observed, and since when."""
     made: Made | None = None
     """The child created last, until the status names it."""
+    unlabelled: ChildRecord | None = None
+    """The child that this process deleted last because it lost its label: it did not go by itself."""
     refused: tuple[str, str] = ("", "")
     """The uid of a child, and what the API server said of pods of it that it refused."""
     excluded: Seen = field(default_factory=lambda: NOTHING_EXCLUDED)
