@@ -62,7 +62,7 @@ class Model(Shape):
     """A model and its use; the operator estimates the memory that each GPU needs, and the plan shows it."""
 
     name: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    """A model of the catalog, for example llama-3.1-8b; kubectl gpujob catalog lists them."""
+    """A model of the catalog, for example llama-3.1-8b; kubectl gpujob catalog models lists them."""
     parameters: Parameters | None = None
     """Number of parameters, for example 8B: the estimate assumes a usual shape of that size, and its band is wider."""
     method: Literal["Full", "LoRA", "QLoRA", "Inference"] | None = None
