@@ -103,7 +103,7 @@ class JobActions:
         saves = whole_number(table(job.status, "checkpoint").get("saveSeconds"))
         mirrors = self._work.index.catalog.mirrors
         children = render(manifest, choice, attempt, runtime_classes, decision.digest, hint, runner, saves, mirrors)
-        with self._creations.one(job.namespace), self._work.creating.one(job, attempt, decision, runtime_classes):
+        with self._creations.one(job.namespace), self._work.open_creations.one(job, attempt, decision, runtime_classes):
             if children.runner:
                 await self._delivery.ensure(job.namespace)
             if children.service is not None:
@@ -320,7 +320,7 @@ class JobActions:
             log.exception("step failed", job=f"{job.namespace}/{job.name}")
         finally:
             self._work.tasks.pop(job.uid, None)
-            if self._work.creating.of(job.uid) is None:
+            if self._work.open_creations.of(job.uid) is None:
                 self._work.reserved.pop(job.uid, None)
             self._learning.step_ended(job.uid)
             self._work.dirty.add(job.uid)

@@ -55,12 +55,12 @@ class JobReconciler:
 
     def interrupt(self, job: JobRecord) -> None:
         """Ends the wait for the answer to a creation that the job needs no more, or while a Job of it is shown: the job goes on."""
-        work, creation = self._work, self._work.creating.of(job.uid)
+        work, creation = self._work, self._work.open_creations.of(job.uid)
         if creation is None:
             return
         shown = any(not (child.ended or child.leaving) for child in work.index.children_of(job.uid))
         if job.leaving or job.generation != creation.generation or shown:
-            if (wait := work.creating.seconds_to_answer(job.uid)) > 0:
+            if (wait := work.open_creations.seconds_to_answer(job.uid)) > 0:
                 work.requeue_after(job.uid, wait)
             else:
                 work.tasks[job.uid].cancel()
@@ -225,7 +225,7 @@ class JobReconciler:
 
     def _to_repeat(self, job: JobRecord) -> OpenCreation | None:
         """The creation without an answer that is repeated, while its nodes are ready."""
-        found = self._work.creating.to_repeat(job, next_attempt(job))
+        found = self._work.open_creations.to_repeat(job, next_attempt(job))
         return found if found is not None and self._work.index.are_ready(filter(None, found.nodes)) else None
 
     def _has_turn(self, job: JobRecord, numbers: Numbers) -> bool:

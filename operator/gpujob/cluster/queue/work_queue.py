@@ -178,7 +178,7 @@ class ControllerState:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.reserved: dict[str, tuple[PodReservation, ...]] = {}
         """Reservations of placements in flight or without an answer, by job."""
-        self.creating = OpenCreations(clock)
+        self.open_creations = OpenCreations(clock)
         index.under_way = lambda: [
             reservation for reservations in self.reserved.values() for reservation in reservations
         ]
@@ -233,13 +233,13 @@ class ControllerState:
         self.held.discard(uid)
         self.awaiting.discard(uid)
         self.passed_over.discard(uid)
-        if self.creating.of(uid) is not None and (task := self.tasks.get(uid)) is not None:
+        if self.open_creations.of(uid) is not None and (task := self.tasks.get(uid)) is not None:
             task.cancel()
         self.settle(uid)
 
     def settle(self, uid: str) -> None:
         """Drops the open creation of a job with its reservation; a step under way keeps its own."""
-        self.creating.settle(uid)
+        self.open_creations.settle(uid)
         if uid not in self.tasks:
             self.reserved.pop(uid, None)
 
