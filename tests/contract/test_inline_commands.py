@@ -37,7 +37,6 @@ OF_OTHERS: Final = {
     "--num_processes": "accelerate launch",
     "--num_gpus": "deepspeed",
     "--tensor-parallel-size": "vllm serve",
-    "--num_processes": "accelerate launch",
     "--rdzv-conf": "torchrun",
     "--secret": "docker build",
     "-E": "python",
