@@ -21,13 +21,14 @@ from gpujob.placement.engine.pieces import Pieces, finished, first_of
 from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix, lacks_nodes
+from gpujob.placement.scoring.equal_pools import one_of_each_kind
 from gpujob.placement.scoring.waiting import only_waits_for_others, state_now, waits_for_others
 from gpujob.placement.suggestions.constraints import PRICE_LIMIT, higher_price, other_versions
 from gpujob.placement.suggestions.proposal import Proposal, Repair, risks_of, said
 from gpujob.placement.suggestions.repairs import REPAIRS
 from gpujob.placement.suggestions.requests import smaller_disk
 from gpujob.placement.suggestions.spelling import meant_words
-from gpujob.placement.suggestions.tried_pools import of_each_kind
+from gpujob.placement.suggestions.tried_pools import left_out
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Reason, Verdict
 
@@ -62,6 +63,11 @@ def fix_in_pieces(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[
     if decision.verdict not in (Verdict.IMPOSSIBLE, Verdict.MISCONFIGURED) and not only_waits_for_others(decision):
         return decision
     found = yield from _searched(decision, decision.candidates, fleet, catalog)
+    if isinstance(found, str) or len(found.changes) > 1:
+        joined = tuple(left_out(decision, fleet, catalog))
+        other = (yield from _searched(decision, joined, fleet, catalog)) if joined else ""
+        steps = [step for step in (found, other) if not isinstance(step, str)]
+        found = min(steps, key=lambda step: (len(step.changes), step.distance), default=found)
     if isinstance(found, str):
         return replace(decision, hopeless=found if decision.verdict is Verdict.IMPOSSIBLE else "")
     # The same change may help several pools; the message names the pool that the job would get.
@@ -76,12 +82,9 @@ def fix_in_pieces(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[
 
 def fix_for_pool(decision: Decision, pool: Pool, fleet: Fleet, catalog: Catalog) -> Fix | str:
     """The smallest change that makes a job fit one pool that rejects it; if there is none, a sentence that says so."""
-    found = finished(_searched(decision, _of_pool(decision, pool), fleet, catalog, pool.name))
+    of_pool = tuple(candidate for candidate in decision.candidates if candidate.pool.name == pool.name)
+    found = finished(_searched(decision, of_pool, fleet, catalog, pool.name))
     return found if isinstance(found, str) else _fix(found)
-
-
-def _of_pool(decision: Decision, pool: Pool) -> tuple[Candidate, ...]:
-    return tuple(candidate for candidate in decision.candidates if candidate.pool.name == pool.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def _searched(
     """The first step that helps, by the number of changes, then by distance; else the sentence that none does."""
     start = _Step(0, (), decision.demand, only)
     none = _none(decision.demand, [pool for pool in fleet.pools if only in ("", pool.name)], fleet)
-    candidates = candidates if only else of_each_kind(candidates, start.demand, fleet, catalog)
+    candidates = candidates if only else one_of_each_kind(candidates)
     proposed = yield from first_of([_steps(start, candidates, decision.problems, fleet, catalog)], PROPOSED)
     steps, seen, grown, unfixed = _distinct(proposed, ()), set[object](), "", ""
     for _ in range(MOST_CHANGES):
@@ -337,13 +340,10 @@ def _cheapest(step: _Step, start: Demand, fleet: Fleet, catalog: Catalog) -> _St
         lower = replace(raised, after=proposal.change.after)
         changes = tuple(lower if change is raised else change for change in step.changes)
         cheaper = replace(step, changes=changes, demand=proposal.demand)
-        if _limit(cheaper.demand) < _limit(step.demand) and _helps(cheaper, fleet, catalog)[0]:
+        lowered, now = cheaper.demand.max_price, step.demand.max_price
+        if lowered is not None and (now is None or lowered < now) and _helps(cheaper, fleet, catalog)[0]:
             return cheaper
     return step
-
-
-def _limit(demand: Demand) -> float:
-    return math.inf if demand.max_price is None else demand.max_price
 
 
 def _fix(step: _Step) -> Fix:

@@ -1,32 +1,19 @@
-"""The candidates that a fix search starts from: one pool of each kind, for a model also joined pools that the decision leaves out."""
+"""The joined pools that a decision leaves out, from which a fix search of a model starts again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.decide import decide
-from gpujob.placement.request.demand import Demand
-from gpujob.placement.scoring.candidate import Candidate
-from gpujob.placement.scoring.equal_pools import one_of_each_kind
+from gpujob.placement.scoring.candidate import Candidate, Decision
 
 
-def of_each_kind(
-    candidates: Sequence[Candidate], demand: Demand, fleet: Fleet, catalog: Catalog
-) -> tuple[Candidate, ...]:
-    """One pool of each kind among the candidates, and among the joined pools if the model gives the number of GPUs.
-
-    A joined pool that is no nearer for the gang of now may hold the smaller gang that a changed model needs.
+def left_out(decision: Decision, fleet: Fleet, catalog: Catalog) -> Iterator[Candidate]:
+    """The candidates of joined pools that a decision does not show, if the model gives the number of GPUs: such a pool is no nearer
+    for the gang of now, and may hold the smaller gang that a changed model needs.
     """
-    every = one_of_each_kind(candidates)
-    if not demand.sized_by_model or not fleet.joins:
-        return every
-    return every + one_of_each_kind(_left_out(candidates, demand, fleet, catalog))
-
-
-def _left_out(candidates: Iterable[Candidate], demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Candidate]:
-    """The candidates of joined pools that the decision does not show."""
-    there = {candidate.pool.name for candidate in candidates}
-    for name in sorted(fleet.joins - there):
-        yield from decide(demand, fleet, catalog, only=name).candidates
+    there = {candidate.pool.name for candidate in decision.candidates}
+    for name in sorted(fleet.joins - there) if decision.demand.sized_by_model else ():
+        yield from decide(decision.demand, fleet, catalog, only=name).candidates
