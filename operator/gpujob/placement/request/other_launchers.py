@@ -70,7 +70,7 @@ def counted_by(launcher: str, rest: Sequence[str]) -> Iterator[tuple[str, int, C
     if known.has_script:
         before = list(takewhile(lambda word: not (word.endswith(".py") or word in ("-m", "--module", "--")), rest))
         if len(before) == len(rest):
-            return  # Without its script the launcher's options and those of the script look alike.
+            return  # Without its script the launcher's options look like those of the script.
         rest = before
     said = dict(_options(rest))
     if not known.unless.isdisjoint(said):
