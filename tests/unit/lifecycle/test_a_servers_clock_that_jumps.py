@@ -11,7 +11,7 @@ from test_bounded_waits import BEGAN, NAME, PLACEMENT, child, pod
 
 from gpujob.lifecycle.actions import DeleteJob, Finish, Next, Nothing, WriteStatus
 from gpujob.lifecycle.next_action import next_action
-from gpujob.lifecycle.sightings import Sightings
+from gpujob.lifecycle.sightings import Lapse, Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
 from gpujob.status.records.read_objects import read_job
@@ -96,7 +96,7 @@ def test_the_time_in_which_a_job_is_tried_again_does_not_end_at_once() -> None:
     job = read_job({"metadata": metadata, "spec": spec, "status": status})
     ended = replace(CHILD, ended="Failed")
     for second, state in ((100.0, "Restarting"), (1900.0, "Failed")):
-        seen = Sightings(failing=("2026-01-01T12:00:00Z", 0.0, 0.0))
+        seen = Sightings(failing=Lapse("2026-01-01T12:00:00Z", 0.0, 0.0, 0.0))
         now = Moment(second, BEGAN + timedelta(seconds=second + HOUR))
         action = next_action(JobView(job, (ended,), (failed,), {"n0": True}), seen, now, Timings()).action
         assert isinstance(action, (WriteStatus, Finish))

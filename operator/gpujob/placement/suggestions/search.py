@@ -63,8 +63,8 @@ def fix_in_pieces(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[
     if decision.verdict not in (Verdict.IMPOSSIBLE, Verdict.MISCONFIGURED) and not only_waits_for_others(decision):
         return decision
     found = yield from _searched(decision, decision.candidates, fleet, catalog)
-    if isinstance(found, str) or len(found.changes) > 1:
-        joined = tuple(left_out(decision, fleet, catalog))
+    if len(found.changes) > 1 if isinstance(found, _Step) else not found.startswith(HOPELESS):
+        joined = yield from left_out(decision, fleet, catalog)
         other = (yield from _searched(decision, joined, fleet, catalog)) if joined else ""
         steps = [step for step in (found, other) if not isinstance(step, str)]
         found = min(steps, key=lambda step: (len(step.changes), step.distance), default=found)
