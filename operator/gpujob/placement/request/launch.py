@@ -88,7 +88,8 @@ def programs_of(spec: GPUJobSpec) -> tuple[Program, ...]:
 
 def _program(spec: GPUJobSpec, shape: ShapeChoice | None) -> Program:
     words = (*spec.command, *((shape and shape.args) or spec.args))
-    every = _targets(steps_of(words))
+    steps = steps_of(words)
+    every = _targets(steps)
     found = set.intersection(*(set(each.items()) for each in every)) if every else set[tuple[str, str | None]]()
     said = [Visible(name, value, "on the command line") for name, value in sorted(found) if value is not None]
     hidden = {name for each in every for name in each}
@@ -99,14 +100,18 @@ def _program(spec: GPUJobSpec, shape: ShapeChoice | None) -> Program:
         acting = ((name, value) for name, value in env.items() if value is not None and name not in hidden)
         given = [Visible(name, value, "in env") for name, value in acting]
         visible += [(vendor, each) for each in (*given, *said) if each.name in VISIBLE[vendor]]
-    return Program(launches(words), tuple(visible))
+    return Program(_launches(steps), tuple(visible))
 
 
 def launches(words: Sequence[str]) -> tuple[Launch, ...]:
     """The options of launchers on a command line that name a number of nodes or processes; those of a shell's script too."""
-    steps = [step for step in steps_of(words) if _launcher(step.words) is not None]
-    alone = len(steps) == 1
-    found = (each for step in steps if step.sure for each in _of_launcher(step.words))
+    return _launches(steps_of(words))
+
+
+def _launches(steps: Iterable[Step]) -> tuple[Launch, ...]:
+    launching = [step for step in steps if _launcher(step.words) is not None]
+    alone = len(launching) == 1
+    found = (each for step in launching if step.sure for each in _of_launcher(step.words))
     return tuple(each._replace(alone=alone) for each in found)
 
 
