@@ -4,8 +4,8 @@
 
 A ratio is to a plain loop of the same run that visits each of the 3,000 pairs of a pool and a runtime once and compares
 two numbers, so that figures of different machines compare. No two demands are alike, no answer is kept, and a pod comes
-or goes before each decision. Times are of the CPU, since others may share the machine, and with the operator's own garbage
-collections (`short_pauses`), which come in explanations.
+or goes before each decision. Times are of the CPU, since others may share the machine. Garbage is collected as the operator does:
+between two decisions (`turns.collect_if_due`), and within one by the thresholds of `short_pauses`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from gpujob.cluster.app.short_pauses import prepare
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.cluster.queue.turns import collect_if_due
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
@@ -160,6 +161,7 @@ def main(decisions: int) -> None:
     chosen: list[tuple[float, Demand]] = []
     for demand in demands:
         kind, pod = next(changes)
+        collect_if_due()
         began = time.thread_time()
         cluster.event(kind, pod)
         event.append(time.thread_time() - began)
@@ -171,6 +173,7 @@ def main(decisions: int) -> None:
         chosen.append((time.thread_time() - began, demand))
         placed += pick.choice is not None
         if len(chosen) % EXPLAINED == 0:
+            collect_if_due()
             began = time.thread_time()
             decision = decide(demand, fleet, cluster.index.catalog)
             explained.append(time.thread_time() - began)

@@ -99,6 +99,10 @@ class GangSearch:
         for candidate in filter(None, self._known.values()):
             candidate.is_next = True
 
+    def clear(self) -> None:
+        """Forgets all candidates, which refer to this search."""
+        self._known.clear()
+
     def sizes(self, pool_score: PoolScore) -> Sequence[LazyCandidate]:
         """The candidates of one pool, one for each gang that holds the model there, the smallest first."""
         if not self.gang.has_rivals:

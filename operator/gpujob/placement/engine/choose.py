@@ -7,6 +7,7 @@ no later one can beat.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import islice
@@ -43,23 +44,34 @@ def choose(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = No
     sized = estimated(demand, fleet, catalog, choosing=True, only=only)
     if job_problems(sized, fleet, catalog):
         return Pick(Verdict.MISCONFIGURED)
-    asked = _asked(sized, fleet, catalog, only)
-    pick = _pick(asked, sized)
-    if pick is None and demand.sized_by_model:
-        tight = estimated(demand, fleet, catalog, tight=True, choosing=True, only=only)
-        if has_more_gangs(tight, sized):
-            every = _asked(tight, fleet, catalog, only)
-            pick = _pick(every, tight)
-            if (
-                pick is None
-                and (verdict := _without_room(asked, _objective(asked, demand.objective))) is Verdict.WAITING
-            ):
-                return Pick(verdict)  # More gangs make no job that waits infeasible.
-            asked = every
-    verdict = Verdict.PLACED if pick else _without_room(asked, _objective(asked, demand.objective))
-    if verdict is Verdict.IMPOSSIBLE and _fix_of_pools_helps(demand, fleet, catalog, only):
-        verdict = Verdict.MISCONFIGURED
-    return pick or Pick(verdict)
+    with _searches(sized, fleet, catalog, only) as asked:
+        pick = _pick(asked, sized)
+        if pick is None and demand.sized_by_model:
+            pick = _of_more_gangs(demand, sized, asked, fleet, catalog, only)
+        pick = pick or Pick(_without_room(asked, _objective(asked, demand.objective)))
+    if pick.verdict is Verdict.IMPOSSIBLE and _fix_of_pools_helps(demand, fleet, catalog, only):
+        return Pick(Verdict.MISCONFIGURED)
+    return pick
+
+
+def _of_more_gangs(
+    demand: Demand, sized: Demand, asked: Sequence[GangSearch], fleet: Fleet, catalog: Catalog, only: str | None
+) -> Pick | None:
+    """The pick among the gangs that hold the model tightly too, where those that hold it easily have no room; None if there are no
+    more of them.
+    """
+    tight = estimated(demand, fleet, catalog, tight=True, choosing=True, only=only)
+    if not has_more_gangs(tight, sized):
+        return None
+    with _searches(tight, fleet, catalog, only) as every:
+        pick = _pick(every, tight)
+        if pick is not None:
+            return pick
+        verdict = _without_room(asked, _objective(asked, demand.objective))
+        # More gangs make no job that waits infeasible.
+        return Pick(
+            verdict if verdict is Verdict.WAITING else _without_room(every, _objective(every, demand.objective))
+        )
 
 
 def _fix_of_pools_helps(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None) -> bool:
@@ -88,13 +100,13 @@ def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Reservati
     A job with room that waits for a better pool reserves both: the room first, then the better pool.
     """
     demand = estimated(demand, fleet, catalog, choosing=True)
-    asked = _asked(demand, fleet, catalog)
-    objective = _objective(asked, demand.objective)
-    best = _best(asked, objective, demand) if demand.wait_seconds else None
-    if best is None:
-        candidates = [each for search in asked for each in search.candidates(_plain(objective))]
-        return _nearest(candidates, objective)
-    return (*holds_of_room(best), *_nearest(_better_that_are_busy(best, asked, objective), objective))
+    with _searches(demand, fleet, catalog) as asked:
+        objective = _objective(asked, demand.objective)
+        best = _best(asked, objective, demand) if demand.wait_seconds else None
+        if best is None:
+            candidates = [each for search in asked for each in search.candidates(_plain(objective))]
+            return _nearest(candidates, objective)
+        return (*holds_of_room(best), *_nearest(_better_that_are_busy(best, asked, objective), objective))
 
 
 def _nearest(candidates: Iterable[LazyCandidate], objective: Objective) -> tuple[Reservation, ...]:
@@ -102,13 +114,24 @@ def _nearest(candidates: Iterable[LazyCandidate], objective: Objective) -> tuple
     return (min(found, key=lambda each: each[:2])[2],) if found else ()
 
 
-def _asked(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Sequence[GangSearch]:
+@contextmanager
+def _searches(
+    demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None
+) -> Iterator[Sequence[GangSearch]]:
+    """The searches of a demand's gangs. They and their candidates refer to each other: what is cleared at the end is freed at once,
+    and no garbage collection has to find it (3 ms each 70 choices).
+    """
     asking, rejections = FilterSelection(demand), selector_of(demand, catalog)
     asked = (GangEvaluator(demand.only(gang), fleet, catalog, asking, rejections) for gang in demand.gangs)
     every: list[GangSearch] = []
     shared = SharedByGangs()
     every += (GangSearch(each, every, shared, only) for each in asked)
-    return every
+    try:
+        yield every
+    finally:
+        for search in every:
+            search.clear()
+        every.clear()
 
 
 def _objective(asked: Sequence[GangSearch], objective: Objective) -> Objective:
