@@ -83,6 +83,8 @@ class ClusterIndex(OwnedObjects):
         self._volumes = self._all_volumes()
         self._left: tuple[Volumes, int, Volumes] | None = None
         """All volumes, the version of the claims of placed jobs, and the volumes that these leave."""
+        self._quotas_held: Quotas | None = None
+        """The quotas by namespace; None until they are read again."""
         self._shipped = shipped
         self.catalog = shipped
 
@@ -142,6 +144,8 @@ class ClusterIndex(OwnedObjects):
                         self._index.drop_node(name)
             self._unread.discard(name)
             yield
+        if not self._unread:
+            self._unread.clear()  # An empty set keeps the table of its largest size, which each `sorted` would walk through.
 
     def _follow(self) -> None:
         """Brings the index of the fleet up to date with the cache."""
@@ -157,6 +161,8 @@ class ClusterIndex(OwnedObjects):
             self._index, self._under_way = FleetIndex(self.catalog, self._inventory.of_pod), set()
             again = {kind: set(self.cache.objects(kind)) for kind in ("nodes", "pods", "jobs", "gpupools")}
             moved = {**moved, **again}
+        if "resourcequotas" in moved:
+            self._quotas_held = None
         if not OF_VOLUMES.isdisjoint(moved):
             self._volumes = self._all_volumes()
         self._each("nodes", moved, self._follow_node)
@@ -261,8 +267,10 @@ class ClusterIndex(OwnedObjects):
 
     def _quotas(self, priorities: Priorities, fleet: Fleet) -> Quotas:
         """What namespaces can still use, after reservations that no quota has counted yet."""
-        held = cast("Mapping[Key, Quota]", self.cache.objects("resourcequotas"))
-        quotas = quotas_of((namespace, quota) for (namespace, _), quota in held.items())
+        quotas = self._quotas_held
+        if quotas is None:
+            held = cast("Mapping[Key, Quota]", self.cache.objects("resourcequotas"))
+            quotas = self._quotas_held = quotas_of((namespace, quota) for (namespace, _), quota in held.items())
         if not quotas:
             return quotas
         reservations = list(self._index.reserved.all())

@@ -142,13 +142,15 @@ def quotas_reserved(
     """
     if not quotas:
         return quotas
-    names = {pool.family: pool.all_counted_as for pool in pools}
+    names: Mapping[str, Iterable[str]] | None = None
     # Labels are untrusted: a pod in the namespace of another quota does not use up a reservation.
     there = Counter((pod.namespace, pod.job_uid, pod.attempt) for pod in pods)
     for reservation in reservations:
         if there[reservation.namespace, reservation.job_uid, reservation.attempt] > 0:
             there[reservation.namespace, reservation.job_uid, reservation.attempt] -= 1
         else:
+            if names is None:
+                names = {pool.family: pool.all_counted_as for pool in pools}
             counted = names.get(reservation.pool, (counted_as(reservation.resource),))
             others = dict(reservation.others)
             claims = [(name or default_class or "", size) for name, size in reservation.new_claims]

@@ -33,21 +33,26 @@ def most_gpus(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None =
         every = _offers(pool for pool in fleet.pools if pool.name in {only, *fleet.within.get(only, ())})
     for memory, offers in every.items():
         for pool, price in offers:
-            gpus = inf if limit is None or not price else limit // price
-            if gpus > found.get(memory, 0):
-                of_class = pool_class_of(pool).rules
-                findings = [rule(demand, pool, fleet) for rule in rules if rule in of_class]
-                if features:
-                    findings += map(suitability(pool, catalog).missing_on_device, features)
-                if can_be_fixed(pool, tuple(filter(None, findings))):
-                    found[memory] = gpus
+            gpus = limit // price if limit is not None and price else inf
+            if gpus <= found.get(memory, 0):
+                continue
+            of_class = pool_class_of(pool).rules
+            findings = [rule(demand, pool, fleet) for rule in rules if rule in of_class]
+            if features:
+                findings += map(suitability(pool, catalog).missing_on_device, features)
+            if can_be_fixed(pool, tuple(filter(None, findings))):
+                found[memory] = gpus
+                if gpus == inf:
+                    break
     return found
 
 
 def _offers(pools: Iterable[Pool]) -> Mapping[float, Sequence[tuple[Pool, int]]]:
-    """By the bytes of a device, one pool of each class and price: micro-dollars of a GPU an hour, 0 if unknown."""
-    found: dict[float, dict[tuple[PoolClass, int], Pool]] = defaultdict(dict)
+    """By the bytes of a device, the cheapest pool of each class: micro-dollars of a GPU an hour, 0 if unknown."""
+    found: dict[float, dict[PoolClass, tuple[Pool, int]]] = defaultdict(dict)
     for pool in pools:
         price = pool.price.per_gpu_hour if pool.price else 0
-        found[inf if pool.memory is None else pool.memory].setdefault((pool_class_of(pool), price), pool)
-    return {memory: [(pool, price) for (_, price), pool in of.items()] for memory, of in found.items()}
+        cheapest = found[inf if pool.memory is None else pool.memory]
+        if price < cheapest.setdefault(pool_class_of(pool), (pool, price))[1]:
+            cheapest[pool_class_of(pool)] = pool, price
+    return {memory: tuple(cheapest.values()) for memory, cheapest in found.items()}
