@@ -390,3 +390,15 @@ def test_a_choice_sizes_no_gang_that_its_pool_cannot_run(
     whole = {each.shape for each in estimated(wish, there, ANY_IMAGES).gangs}
     assert whole == {"1x1", "1x2", "1x4"}
     assert (choose(wish, there, ANY_IMAGES).verdict is Verdict.PLACED) is bool(sized)
+
+
+def test_pools_that_no_gang_may_run_on_get_one_gang_also_where_all_are_tried() -> None:
+    pools = fleet(
+        *(node(f"{name}{each}", device) for name, device in (("h", H100), ("m", MI300X)) for each in range(4))
+    )
+    asked = demand(model=SEVENTY, placement={"accelerators": {"deny": ["MI300X"]}})
+    gangs = estimated(asked, pools, ANY_IMAGES, tight=True).gangs
+    of_pool = {pool.accelerator_id: [gang.shape for gang in gangs if gang.is_for(pool.name)] for pool in pools.pools}
+    denied, allowed = of_pool["MI300X"], of_pool["H100-SXM"]
+    assert denied == ["1x1"]
+    assert len(allowed) > 2, "on each number of nodes"

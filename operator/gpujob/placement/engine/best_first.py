@@ -90,8 +90,7 @@ class GangSearch:
                 if aim.objective is not Objective.VALUE and self.demand.trying is None:
                     return  # Neither do the pools after it.
                 continue
-            candidate = self._candidate(each)
-            if candidate is not None:
+            if (candidate := self._candidate(each)) is not None:
                 yield candidate
 
     def begin(self) -> None:
@@ -197,8 +196,7 @@ class LazyCandidate:
     )
 
     def __init__(self, search: GangSearch, pool: Pool, pool_score: PoolScore, refusal: Finding | None) -> None:
-        self._search, self._pool, self._pool_score = search, pool, pool_score
-        self._refusal = refusal
+        self._search, self._pool, self._pool_score, self._refusal = search, pool, pool_score, refusal
         self.risk = risk(search.demand, search.gang, pool)
         self.is_next, self._tried, self._fixable = True, False, False
         self._fit: PoolResult | None = None
@@ -248,8 +246,7 @@ class LazyCandidate:
             search, pool = self._search, self._pool
             if self._refusal is not None or not node_fit.may_have_room(search.gang, pool):
                 return None
-            allowance = search.asked.allowance
-            if allowance.is_limited and allowance.shortages_of_gpus(pool)[0]:
+            if (allowance := search.asked.allowance).is_limited and allowance.shortages_of_gpus(pool)[0]:
                 return None
             trials = (self._try(image, room) for image, room in self._rooms() if room is not None)
             self._fit = next((trial for trial in trials if trial.candidate.outcome is Outcome.FITS), None)
@@ -281,10 +278,8 @@ class LazyCandidate:
             if trial is None:
                 if beats((False, self.risk), self._search.worth(self._pool_score)):
                     return True
-            elif not waiting.in_vain(trial.candidate):
-                found = trial.candidate
-                if beats(waiting.danger_of(found), score.worth(found)):
-                    return True
+            elif not waiting.in_vain(found := trial.candidate) and beats(waiting.danger_of(found), score.worth(found)):
+                return True
         return False
 
     def nearest(self) -> Reservation | None:

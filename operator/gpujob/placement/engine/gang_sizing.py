@@ -9,7 +9,7 @@ this, the decision assumes it and warns.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from math import inf
 from operator import attrgetter
@@ -19,7 +19,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import MOST_NODES, NodeSizes, Pool
 from gpujob.placement.engine.gang_groups import GangGroup, first_that_holds, groups_in_search_order
-from gpujob.placement.engine.sizing_scope import most_gpus
+from gpujob.placement.engine.sizing_scope import closed_pools, most_gpus
 from gpujob.placement.filters.memory import known_heads
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
@@ -46,8 +46,8 @@ def estimated(
     names or for those that hold the model.
 
     With `tight`, also those that hold it with a warning (MemTight, HeadsNotDivided) or on more nodes, if others hold it otherwise: the
-    fewest GPUs on each number of nodes. With `choosing`, no gangs for pools that are infeasible for each gang that holds it, nor for
-    other pools than `only`.
+    fewest GPUs on each number of nodes, on pools that some gang may run on. With `choosing`, no gangs for pools that are infeasible
+    for each gang that holds it, nor for other pools than `only`.
     """
     demand = _resolved(demand, catalog)
     if demand.model is None:
@@ -61,11 +61,16 @@ def estimated(
     # A model that is spread takes its whole size on one GPU.
     pools: dict[Gang, list[str]] = {}
     limits = most_gpus(demand, fleet, catalog, only) if choosing else None
-    for (sizes, whole), named in _sizes(fleet, demand.nodes if demand.nodes_said else 1).items():
+    by_size = _sizes(fleet, demand.nodes if demand.nodes_said else 1)
+    scopes = [(by_size, tight)]
+    if tight and not choosing:
+        closed = closed_pools(demand, fleet, catalog)
+        scopes = [(_among(by_size, closed, inside=inside), not inside) for inside in (False, True)]
+    for (sizes, whole), named, more in ((*each, more) for of_scope, more in scopes for each in of_scope.items()):
         largest = sizes[0][0]
         memories = [each for each in named if limits is None or _may_hold(needs, each, limits.get(each, 0), largest)]
         for memory, gangs in (
-            _alternatives(demand, sizes, whole, memories, needs, tight=tight).items() if memories else ()
+            _alternatives(demand, sizes, whole, memories, needs, tight=more).items() if memories else ()
         ):
             for gang in gangs:
                 pools.setdefault(gang, []).extend(
@@ -213,6 +218,16 @@ def _by_size(sizes: Iterable[tuple[str, NodeSizes, bool, int | None]]) -> _BySiz
     found: dict[tuple[NodeSizes, bool], dict[float, list[str]]] = defaultdict(lambda: defaultdict(list))
     for name, nodes, whole, memory in sizes:
         found[nodes, whole][inf if memory is None else memory].append(name)
+    return found
+
+
+def _among(by_size: _BySize, names: Set[str], *, inside: bool) -> _BySize:
+    """Those of the pools that are among these names, or those that are not."""
+    found: dict[tuple[NodeSizes, bool], dict[float, list[str]]] = {}
+    for size, of_memory in by_size.items():
+        asked = {memory: [name for name in pools if (name in names) is inside] for memory, pools in of_memory.items()}
+        if some := {memory: pools for memory, pools in asked.items() if pools}:
+            found[size] = some
     return found
 
 

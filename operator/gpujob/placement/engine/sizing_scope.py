@@ -1,13 +1,13 @@
-"""For which devices a choice sizes a model: those of the pools that some gang may run on.
+"""For which pools a model is sized: those that some gang may run on.
 
 A pool that its devices, its offer or its price exclude for every gang is infeasible whatever the model needs there, so that a choice
-does without the estimates for it. An explanation shows them.
+does without the estimates for it, and an explanation shows the fewest GPUs that hold the model and no other gang.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import inf
 
 from gpujob.catalog.catalog import Catalog
@@ -25,34 +25,65 @@ def most_gpus(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None =
     """The most GPUs that the job's price limit allows, by the bytes of a device (infinite if unknown), on pools that are feasible
     for some gang; memory sizes without a feasible pool are absent. With `only`, on this pool and pools that have only nodes of
     it."""
-    limit, found = demand.max_price, dict[float, float]()
-    rules, features = rules_for_every_gang(demand), required_by(demand, catalog)
+    admits, found = _Admission(demand, fleet, catalog), dict[float, float]()
     if only is None:
         every = kept_with_facts(fleet, most_gpus, catalog, lambda: _offers(fleet.pools))
     else:
         every = _offers(pool for pool in fleet.pools if pool.name in {only, *fleet.within.get(only, ())})
     for memory, offers in every.items():
-        for pool, price in offers:
-            gpus = limit // price if limit is not None and price else inf
-            if gpus <= found.get(memory, 0):
-                continue
-            of_class = pool_class_of(pool).rules
-            findings = [rule(demand, pool, fleet) for rule in rules if rule in of_class]
-            if features:
-                findings += map(suitability(pool, catalog).missing_on_device, features)
-            if can_be_fixed(pool, tuple(filter(None, findings))):
+        for pool in offers:
+            gpus = admits.most_gpus(pool)
+            if gpus > found.get(memory, 0) and admits.some_gang(pool):
                 found[memory] = gpus
                 if gpus == inf:
                     break
     return found
 
 
-def _offers(pools: Iterable[Pool]) -> Mapping[float, Sequence[tuple[Pool, int]]]:
-    """By the bytes of a device, the cheapest pool of each class: micro-dollars of a GPU an hour, 0 if unknown."""
-    found: dict[float, dict[PoolClass, tuple[Pool, int]]] = defaultdict(dict)
+def closed_pools(demand: Demand, fleet: Fleet, catalog: Catalog) -> Set[str]:
+    """The names of the pools that no gang may run on."""
+    admits, of_classes = _Admission(demand, fleet, catalog), dict[PoolClass, bool]()
+    closed = set[str]()
+    for pool in fleet.pools:
+        key = pool_class_of(pool)
+        if key not in of_classes:
+            of_classes[key] = admits.some_gang(pool)
+        if not of_classes[key] or not admits.most_gpus(pool):
+            closed.add(pool.name)
+    return closed
+
+
+class _Admission:
+    """What the job says of pools, whatever the gang."""
+
+    def __init__(self, demand: Demand, fleet: Fleet, catalog: Catalog) -> None:
+        self._demand, self._fleet, self._catalog = demand, fleet, catalog
+        self._rules, self._features = rules_for_every_gang(demand), required_by(demand, catalog)
+
+    def most_gpus(self, pool: Pool) -> float:
+        """How many GPUs the price limit allows."""
+        limit, price = self._demand.max_price, _price(pool)
+        return limit // price if limit is not None and price else inf
+
+    def some_gang(self, pool: Pool) -> bool:
+        """Whether devices and offer of the pool, or what they become once it is fixed, admit some gang."""
+        of_class = pool_class_of(pool).rules
+        findings = [rule(self._demand, pool, self._fleet) for rule in self._rules if rule in of_class]
+        if self._features:
+            findings += map(suitability(pool, self._catalog).missing_on_device, self._features)
+        return can_be_fixed(pool, tuple(filter(None, findings)))
+
+
+def _offers(pools: Iterable[Pool]) -> Mapping[float, Sequence[Pool]]:
+    """By the bytes of a device, the cheapest pool of each class; one without a price is the cheapest."""
+    found: dict[float, dict[PoolClass, Pool]] = defaultdict(dict)
     for pool in pools:
-        price = pool.price.per_gpu_hour if pool.price else 0
         cheapest = found[inf if pool.memory is None else pool.memory]
-        if price < cheapest.setdefault(pool_class_of(pool), (pool, price))[1]:
-            cheapest[pool_class_of(pool)] = pool, price
+        if _price(pool) < _price(cheapest.setdefault(pool_class_of(pool), pool)):
+            cheapest[pool_class_of(pool)] = pool
     return {memory: tuple(cheapest.values()) for memory, cheapest in found.items()}
+
+
+def _price(pool: Pool) -> int:
+    """Micro-dollars of a GPU an hour, 0 if unknown."""
+    return pool.price.per_gpu_hour if pool.price else 0
