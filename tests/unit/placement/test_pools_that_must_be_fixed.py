@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 from builders import ANY_IMAGES, H100, L4, MI300X, Object, decision, demand, fleet, gpupool, node
 
+from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.summary import summary
 from gpujob.placement.suggestions.search import with_fix
-from gpujob.values.vocabulary import Reason, Verdict
+from gpujob.values.vocabulary import Reason, Vendor, Verdict
 
 X = {"pool": "x"}
 WITHOUT_NODES = [node("h", H100), gpupool("odd", {"no": "node"})]
@@ -122,3 +124,50 @@ def test_a_pool_that_cannot_be_read_may_say_what_its_nodes_have(fields: dict[str
     found = decision(node("a", labels=X), gpupool("odd", X, **fields), **spec)
     assert (found.verdict, found.candidates[0].reasons[0].reason) == (Verdict.MISCONFIGURED, Reason.INVALID_SPEC)
     assert decision(gpupool("odd", X, **fields), **spec).verdict is Verdict.IMPOSSIBLE
+
+
+BIG = "llama-3.1-405b"
+NONE_HAS_MORE = "no known NVIDIA device has more than 274.77Gi (GB300)"
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"gpuMemory": "250Gi"}, ""),
+        ({"gpuMemory": "500Gi"}, f"needs 500Gi usable per GPU, and {NONE_HAS_MORE}"),
+        ({"model": {"name": BIG}}, f"the model needs 790.96Gi on each of 8 GPUs, and {NONE_HAS_MORE}"),
+        ({"model": {"name": BIG}, "gpusPerNode": 8}, f"the model needs 790.96Gi on each of 8 GPUs, and {NONE_HAS_MORE}"),
+        ({"model": {"name": "llama-3.1-70b"}, "gpusPerNode": 8}, ""),
+        ({"model": {"name": "llama-3.1-70b", "sharding": "None"}, "gpusPerNode": 8},
+         f"the model needs 1493.32Gi on each of 8 GPUs, and {NONE_HAS_MORE}"),
+        ({"requires": ["FP8FNUZ"]}, "requires FP8FNUZ, which no known NVIDIA device has"),
+        ({"requires": ["FP8OCP"]}, ""),
+        ({"gpuMemory": "80Gi", "placement": {"accelerators": {"allow": ["L4", "T4"]}}},
+         "needs 80Gi usable per GPU, and no NVIDIA device that the job names has more than 22.26Gi (L4)"),
+        ({"gpuMemory": "80Gi", "shapes": [{"accelerator": "L4"}]},
+         "needs 80Gi usable per GPU, and no NVIDIA device that the job names has more than 22.26Gi (L4)"),
+        ({"gpuMemory": "280Gi", "placement": {"accelerators": {"deny": ["L4"]}}},
+         "needs 280Gi usable per GPU, and no NVIDIA device that the job names has more than 274.77Gi (GB300)"),
+        ({"requires": ["FP8OCP"], "placement": {"accelerators": {"allow": ["A100"]}}},
+         "requires FP8OCP, which no NVIDIA device that the job names has"),
+        ({"gpuMemory": "500Gi", "placement": {"pools": {"allow": ["unknown-nvidia-ondemand"]}}},
+         f"needs 500Gi usable per GPU, and {NONE_HAS_MORE}"),
+    ],
+)  # fmt: skip
+def test_a_name_for_unidentified_devices_is_asked_for_only_where_one_helps(spec: dict[str, Any], says: str) -> None:
+    """Of all names that the GPUPool may give the devices: one of them makes the job fit if and only if the plan asks for a name."""
+    catalog = load_catalog()
+    found = decision(UNKNOWN, catalog=catalog, **spec)
+    messages = [each.message for each in found.candidates[0].reasons]
+    assert messages == [says] if says else messages[0].startswith("no label or catalog row identifies the devices")
+    assert found.verdict is (Verdict.IMPOSSIBLE if says else Verdict.MISCONFIGURED)
+    assert choose(demand(**spec), fleet(UNKNOWN, catalog=catalog), catalog).verdict is found.verdict
+    labelled, spec = node("u", None, devices={"nvidia.com/gpu": "8"}, labels=X), copy.deepcopy(spec)
+    spec.get("placement", {}).pop("pools", None)
+    names = [row.id for row in catalog.accelerators if row.vendor is Vendor.NVIDIA]
+    helped = [
+        name
+        for name in names
+        if decision(labelled, gpupool("p", X, accelerator=name), catalog=catalog, **spec).verdict is Verdict.PLACED
+    ]
+    assert bool(helped) == (not says)

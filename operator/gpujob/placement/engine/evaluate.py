@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
@@ -28,7 +29,7 @@ from gpujob.placement.capacity.node_fit import (
 from gpujob.placement.engine.gang_sizing import SEVERAL, division, largest_gangs
 from gpujob.placement.engine.job_warnings import JobWarnings, warnings_of
 from gpujob.placement.filters import pool_filters
-from gpujob.placement.filters.fixable import can_be_fixed, fix_could_help
+from gpujob.placement.filters.fixable import beyond_every_device, can_be_fixed, fix_could_help
 from gpujob.placement.filters.memory import heads_not_divided, memory_tight, needed, risk
 from gpujob.placement.filters.pool_filters import PoolRule
 from gpujob.placement.filters.quota import Allowance
@@ -161,6 +162,9 @@ class _PoolEvaluation:
         over, forever = _over_quota(asked, pool, room, size)
         self._before, self._beyond, self._busy = of_pool, (*room.never, *forever), (*room.busy, *over)
         self._fixable = can_be_fixed(pool, (*self._before, *self._beyond))
+        if self._fixable and self._before and pool.accelerator is None and (none := self._no_device()) is not None:
+            self._fixable = False
+            self._before = (none, *(each for each in self._before if each.reason not in _OF_UNIDENTIFIED))
         of_job, nodes = asked.warnings, room.nodes or room.awaited
         self._warnings = (*_warnings_before(demand, pool, of_job), *pool.warnings)
         self._suspected = any(node.suspected is not None for node in nodes)
@@ -199,29 +203,36 @@ class _PoolEvaluation:
         if not (alike.rejections[0] or self._before or self._beyond):
             return Outcome.BUSY if self._busy else Outcome.FITS
         mendable = alike.mendable or can_be_fixed(self._pool, alike.rejections[0])
-        helps = self._fixable and mendable and self._fix_could_help()
+        helps = self._fixable and mendable and fix_could_help(self._asked.demand, self._pool)
         return Outcome.MISCONFIGURED if helps else Outcome.REJECTED
 
-    def _fix_could_help(self) -> bool:
+    def _no_device(self) -> Finding | None:
         demand, pool, catalog = self._asked.demand, self._pool, self._asked.catalog
-        return fix_could_help(demand, pool, catalog, _least_memory(demand, pool, catalog))
+        return beyond_every_device(demand, pool, catalog, *_least_memory(demand, pool, catalog))
 
 
-def _least_memory(demand: Demand, pool: Pool, catalog: Catalog) -> int:
-    """The bytes that a device of a pool must have at least: of a model that says no number of GPUs, on devices that nothing
-    identifies, on as many of them as the pool's nodes may have.
+_OF_UNIDENTIFIED: Final = (Reason.DEVICE_UNKNOWN, Reason.MEM_UNKNOWN)
+"""Reasons whose remedy says what the devices are."""
+
+
+def _least_memory(demand: Demand, pool: Pool, catalog: Catalog) -> tuple[int, Gang]:
+    """The bytes that a device of a pool must have at least, where nothing identifies it, and the gang that needs so few: of a model
+    that is divided over as many GPUs as the job says, or as the pool's nodes may have.
     """
-    needs = None
-    if demand.sized_by_model and demand.model is not None and pool.accelerator is None:
-        needs = division(demand.model, demand, SEVERAL, catalog)
+    gang = demand.gang.sized(demand.gang.memory, demand.gang.pools, sharded=True)
+    needs = (
+        division(demand.model, demand, SEVERAL if demand.sized_by_model else gang, catalog) if demand.model else None
+    )
     if needs is None:
-        return needed(demand) or 0
-    if _is_counted(pool):
+        return needed(demand) or 0, demand.gang
+    if not demand.sized_by_model:
+        gangs = [gang]
+    elif _is_counted(pool):
         gangs = [gang for alike in largest_gangs(demand, pool, catalog) for gang in alike]
     else:
         gangs = [Gang(demand.gang.nodes if demand.nodes_said else MOST_NODES, MOST_ON_A_NODE)]
-    each = [needs.on(gang.gpus) for gang in gangs if gang.gpus == 1 or not _is_on_one(demand)]
-    return min((need.expected for need in each), default=needed(demand) or 0)
+    each = [(needs.on(gang.gpus).expected, gang) for gang in gangs if gang.gpus == 1 or not _is_on_one(demand)]
+    return min(each, default=(needed(demand) or 0, demand.gang), key=itemgetter(0))
 
 
 def _is_on_one(demand: Demand) -> bool:
