@@ -60,7 +60,9 @@ def _against_the_gang(demand: Demand, vendor: Vendor) -> Iterator[Finding]:
     for acts_on, (name, value, where) in program.visible:
         numbers = chosen(value) if acts_on is vendor else None
         if numbers is not None and numbers != set(range(gang.gpus_per_node)):
-            sentence = "{}={} {}, and a pod's GPUs are numbered {}; remove the variable"
+            sentence = "{}={} {}, and a pod's GPUs are numbered {}; remove the " + (
+                "option" if name[0] == "-" else "variable"
+            )
             last = f"0 to {gang.gpus_per_node - 1}" if gang.gpus_per_node > 1 else "0"
             yield Finding(Reason.LAUNCH_DIFFERS, sentence, (name, value[:64], where, last))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpujob.placement.request.other_launchers import MOST, OTHERS, counted_by
+from gpujob.placement.request.other_launchers import MOST, OTHERS, chosen_by, counted_by
 from gpujob.placement.request.shell_script import WITHOUT_GPUS, Step, steps_of
 from gpujob.values.vocabulary import Vendor
 
@@ -33,6 +33,13 @@ VISIBLE: Final[Mapping[Vendor, frozenset[str]]] = {
 }
 """Variables that choose among the GPUs of a container, which are numbered from 0."""
 
+WRAPPERS: Final = frozenset({
+    "env", "nohup", "time", "nice", "numactl", "taskset", "timeout", "stdbuf", "nsys", "rocprof", "rocprofv3", "uv", "poetry", "pipenv",
+    "conda", "micromamba", "pixi", "tini", "dumb-init", "catchsegv",
+})  # fmt: skip
+"""Programs that start the program which their words name, once and with the same GPUs."""
+
+_PYTHON: Final = re.compile(r"python[0-9.]*")
 _OPTION: Final = re.compile(r"--(nproc[-_]per[-_]node|nnodes)")
 _RANGE: Final = re.compile(r"([0-9]{1,6})(?::([0-9]{1,6}))?")
 _NUMBERS: Final = re.compile(r"(?: *-?[0-9]{1,6} *(?:,|$))*")
@@ -66,7 +73,7 @@ class Launch(NamedTuple):
 
 
 class Visible(NamedTuple):
-    """A variable that chooses among the GPUs of a pod: its name, its value, and where it is written."""
+    """A variable or an option that chooses among the GPUs of a pod: its name, its value, and where it is written."""
 
     name: str
     value: str
@@ -93,14 +100,28 @@ def _program(spec: GPUJobSpec, shape: ShapeChoice | None) -> Program:
     found = set.intersection(*(set(each.items()) for each in every)) if every else set[tuple[str, str | None]]()
     said = [Visible(name, value, "on the command line") for name, value in sorted(found) if value is not None]
     hidden = {name for each in every for name in each}
+    said += _chosen(steps)
     by_backend, more = spec.env_by_backend, shape.env if shape else ()
     visible = list[tuple[Vendor, Visible]]()
     for vendor, of_stack in zip((Vendor.NVIDIA, Vendor.AMD), ("cuda", "rocm"), strict=True):
         env = {each.name: each.value for each in (*spec.env, *getattr(by_backend, of_stack, ()), *more)}
         acting = ((name, value) for name, value in env.items() if value is not None and name not in hidden)
         given = [Visible(name, value, "in env") for name, value in acting]
-        visible += [(vendor, each) for each in (*given, *said) if each.name in VISIBLE[vendor]]
+        acts = (each for each in (*given, *said) if each.name in VISIBLE[vendor] or each.name.startswith("-"))
+        visible += [(vendor, each) for each in acts]
     return Program(_launches(steps), tuple(visible))
+
+
+def _chosen(steps: Iterable[Step]) -> list[Visible]:
+    """The option of the only launcher that names GPUs of its node."""
+    launching = [step for step in steps if _launcher(step.words) is not None]
+    if len(launching) != 1 or not launching[0].sure:
+        return []
+    command = launching[0].words
+    at = _launcher(command) or 0
+    name = _program_of(command[at])
+    said = chosen_by(name, command[at + 1 :]) if name in OTHERS else None
+    return [Visible(*said, "on the command line")] if said else []
 
 
 def launches(words: Sequence[str]) -> tuple[Launch, ...]:
@@ -154,11 +175,27 @@ def _of_torchrun(rest: Sequence[str]) -> Mapping[str, Launch]:
 
 
 def _launcher(command: Sequence[str]) -> int | None:
-    """The place of the launcher in a command; None if it starts none, or a script before it."""
-    if not command or command[0] in WITHOUT_GPUS:
-        return None
-    before_scripts = takewhile(lambda each: not each[1].endswith(".py"), enumerate(command))
-    return next((at for at, word in before_scripts if _program_of(word) in LAUNCHERS | OTHERS.keys()), None)
+    """The place of the launcher in a command: its first word, or what a wrapper or Python starts; None if it starts none."""
+    known, words = LAUNCHERS | OTHERS.keys(), enumerate(command)
+    at, word = next(((at, word) for at, word in words if _ASSIGNED.fullmatch(word) is None), (0, ""))
+    if _program_of(word) in WRAPPERS:
+        starts = (each for each in words if _PYTHON.fullmatch(_program_of(each[1])) or _program_of(each[1]) in known)
+        at, word = next(starts, (0, ""))
+    if _PYTHON.fullmatch(_program_of(word)):
+        at, word = _started_by_python(words)
+    return at if _program_of(word) in known else None
+
+
+def _started_by_python(words: Iterator[tuple[int, str]]) -> tuple[int, str]:
+    """The module or the script after Python's options."""
+    for at, word in words:
+        if word in ("-X", "-W"):
+            next(words, None)
+        elif word == "-m":
+            return next(words, (0, ""))
+        elif not word.startswith("-") or word.startswith("-m"):
+            return at, word
+    return 0, ""
 
 
 def _program_of(word: str) -> str:

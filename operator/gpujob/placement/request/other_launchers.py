@@ -1,4 +1,4 @@
-"""What the options of accelerate, deepspeed and vLLM say of nodes and GPUs; nothing where other options change their meaning."""
+"""What the options of accelerate, deepspeed, vLLM and SGLang say of nodes and GPUs; nothing where others change their meaning."""
 
 from __future__ import annotations
 
@@ -23,63 +23,113 @@ class Counted(NamedTuple):
 
 
 class _Launcher(NamedTuple):
-    """A launcher: its subcommand, its options with a number, those that change their meaning, and whether a script follows them."""
+    """A launcher: its subcommands, its options with a number, those that change their meaning, and whether a script follows them.
+    `default`: what it takes one of, whatever the job has: where `unless_said`, if no option with a number is there. `ids`: the option
+    with the numbers of GPUs, and the text before them.
+    """
 
-    subcommand: str
+    subcommands: tuple[tuple[str, ...], ...]
     options: Mapping[str, Counted]
     unless: frozenset[str]
     has_script: bool = True
+    default: tuple[str, Counted] | None = None
+    unless_said: bool = False
+    ids: tuple[str, str] = ("", "")
 
 
 _MACHINES: Final = Counted(of_nodes=True, remedy="remove the option, the operator sets the number")
 _ACCELERATE: Final = _Launcher(
-    "launch",
+    (("launch",),),
     {"num_processes": Counted(), "num_machines": _MACHINES},
     frozenset({"cpu", "use_cpu", "use_xpu", "tpu", "gpu_ids"}),
+    ids=("gpu_ids", ""),
 )
-_VLLM: Final = Counted(of_one_node=True, remedy="write --tensor-parallel-size={}")
-_OF_VLLM: Final = frozenset(
-    {"pipeline_parallel_size", "pp", "data_parallel_size", "dp", "data_parallel_size_local", "dpl", "config", "nnodes"}
+_TENSOR_PARALLEL: Final = Counted(of_one_node=True, remedy="write --tensor-parallel-size={}")
+_OTHER_PARALLEL: Final = frozenset({
+    "pipeline_parallel_size", "pp", "pp_size", "data_parallel_size", "dp", "dp_size", "data_parallel_size_local", "dpl", "config",
+    "nnodes", "distributed_executor_backend", "device",
+})  # fmt: skip
+_VLLM: Final = _Launcher(
+    (),
+    dict.fromkeys(("tensor_parallel_size", "tp", "tp_size"), _TENSOR_PARALLEL),
+    _OTHER_PARALLEL,
+    has_script=False,
+    default=(
+        "no --tensor-parallel-size",
+        _TENSOR_PARALLEL._replace(remedy="the engine uses one, write --tensor-parallel-size={}"),
+    ),
+    unless_said=True,
 )
-_SERVED: Final = {"tensor_parallel_size": _VLLM, "tp": _VLLM}
+_OF_VLLM: Final = (("serve",), ("run-batch",), ("bench", "throughput"), ("bench", "latency"))
 
 OTHERS: Final[Mapping[str, _Launcher]] = {
     "accelerate": _ACCELERATE,
-    "accelerate-launch": _ACCELERATE._replace(subcommand=""),
-    "accelerate.commands.launch": _ACCELERATE._replace(subcommand=""),
+    "accelerate-launch": _ACCELERATE._replace(subcommands=()),
+    "accelerate.commands.launch": _ACCELERATE._replace(subcommands=()),
     "deepspeed": _Launcher(
-        "",
+        (),
         {"num_gpus": Counted(), "num_nodes": Counted(of_nodes=True, at_most=True, remedy="remove the option")},
         frozenset({"include", "i", "exclude", "e", "hostfile", "H", "elastic_training"}),
+        default=(
+            "deepspeed",
+            Counted(
+                of_nodes=True,
+                remedy="write torchrun in its place: deepspeed reaches other nodes by ssh, which no pod offers",
+            ),
+        ),
+        ids=("include", "localhost:"),
     ),
-    "vllm": _Launcher("serve", _SERVED, _OF_VLLM, has_script=False),
-    "vllm.entrypoints.openai.api_server": _Launcher("", _SERVED, _OF_VLLM, has_script=False),
+    "vllm": _VLLM._replace(subcommands=_OF_VLLM),
+    "vllm.entrypoints.openai.api_server": _VLLM,
+    "sglang": _VLLM._replace(subcommands=(("serve",),)),
+    "sglang.launch_server": _VLLM,
 }
 """Launchers by the name of their program or module."""
 
 
 def counted_by(launcher: str, rest: Sequence[str]) -> Iterator[tuple[str, int, Counted]]:
-    """The options of a launcher that name a number of nodes or GPUs: the text, the number, and what it counts. `rest`: the words
-    after the launcher.
+    """The options of a launcher that name a number of nodes or GPUs, and what it takes without one: the text, the number, and what it
+    counts. `rest`: the words after the launcher.
     """
-    known = OTHERS[launcher]
-    if known.subcommand:
-        if list(rest[:1]) != [known.subcommand]:
-            return
-        rest = rest[1:]
-    if known.has_script:
-        before = list(takewhile(lambda word: not (word.endswith(".py") or word in ("-m", "--module", "--")), rest))
-        if len(before) == len(rest):
-            return  # Without its script the launcher's options look like those of the script.
-        rest = before
-    said = dict(_options(rest))
-    if not known.unless.isdisjoint(said):
+    known, said = OTHERS[launcher], _said(launcher, rest)
+    if said is None or not known.unless.isdisjoint(said):
         return
+    found = False
     for name, (text, value) in said.items():
         counted = known.options.get(name)
+        found |= counted is not None
         # With a number of machines the processes are those of all machines.
         if counted and re.fullmatch("[0-9]{1,6}", value) and not (name == "num_processes" and "num_machines" in said):
             yield text, int(value), counted
+    if known.default and not (found and known.unless_said) and not any("$" in word for word in rest):
+        text, counted = known.default
+        yield text, 1, counted
+
+
+def chosen_by(launcher: str, rest: Sequence[str]) -> tuple[str, str] | None:
+    """The option of a launcher that names GPUs of the node, and their numbers as written; None if there is none."""
+    known, said = OTHERS[launcher], _said(launcher, rest)
+    name, before = known.ids
+    if said is None or name not in said:
+        return None
+    text, value = said[name]
+    return (text.partition("=")[0], value.removeprefix(before)) if value.startswith(before) else None
+
+
+def _said(launcher: str, rest: Sequence[str]) -> Mapping[str, tuple[str, str]] | None:
+    """The options of a launcher by name; None if it starts nothing, or nothing shows where its options end."""
+    known = OTHERS[launcher]
+    if known.subcommands:
+        taken = next((len(each) for each in known.subcommands if tuple(rest[: len(each)]) == each), None)
+        if taken is None:
+            return None
+        rest = rest[taken:]
+    if known.has_script:
+        before = list(takewhile(lambda word: not (word.endswith(".py") or word in ("-m", "--module", "--")), rest))
+        if len(before) == len(rest):
+            return None  # Without its script the launcher's options look like those of the script.
+        rest = before
+    return dict(_options(rest))
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:

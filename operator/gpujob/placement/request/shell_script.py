@@ -26,8 +26,8 @@ _TOKEN: Final = re.compile(
 )
 _QUOTED: Final = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
 _REDIRECTS: Final = re.compile("&?[<>]+[&|]?")
-_OPENS, _CLOSES = frozenset({"if", "case", "for", "while", "until"}), frozenset({"fi", "esac", "done"})
-_LEFT_OUT: Final = frozenset({"then", "do", "else", "elif", "{", "}", "!", "time", "exec"}) | _OPENS | _CLOSES
+_OPENS, _CLOSES = frozenset({"if", "case", "for", "while", "until", "{"}), frozenset({"fi", "esac", "done", "}"})
+_LEFT_OUT: Final = frozenset({"then", "do", "else", "elif", "!", "time", "exec"}) | _OPENS | _CLOSES
 
 
 class Step(NamedTuple):
@@ -58,27 +58,39 @@ def _script(words: Iterable[str]) -> str | None:
     return None
 
 
+_HEREDOC: Final = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(?:.*?\n)??[ \t]*\2[ \t]*(?=\n|$)", re.DOTALL)
+_TESTS: Final = frozenset({"test", "[", "[[", "grep", "command", "which", "false", "pgrep", "diff", "cmp"})
+"""Commands after which `&&` begins a branch: they are run to see whether they fail."""
+
+
 def _of_script(script: str) -> Sequence[Step]:
-    """The commands of a script; none of one that starts several at a time (`&`) or that has lines of text (`<<`)."""
+    """The commands of a script without its lines of text (`<<`); none of one that starts several at a time (`&`). A step is not sure in
+    a loop, a branch (`if`, `||`, `&&` after a test), a function, a subshell or a substitution; none follows `exit`.
+    """
+    script = _HEREDOC.sub(lambda part: part[3], script)
     steps, command = list[Step](), list[str]()
-    depth, at, sure, into = 0, 0, True, False
+    depth, parens, at, sure, into, branch = 0, 0, 0, True, False, False
     while token := _TOKEN.match(script, at):
         at = token.end()
-        if token["end"]:
-            end = token["end"].replace("&&", "")
-            if "<<" in end or "&" in re.sub("[>|<]&|&>", "", end):
+        if end := token["end"]:
+            if "<<" in end or "&" in re.sub("[>|<]&|&>|&&", "", end):
                 return ()
-            if into := _REDIRECTS.fullmatch(token["end"]) is not None:
+            if into := _REDIRECTS.fullmatch(end) is not None:
                 continue
             steps += [Step(command, sure)] if command else []
-            command = []
+            if sure and command[:1] == ["exit"]:
+                return steps
+            parens = max(0, parens + end.count("(") - end.count(")"))
+            listed = (branch or bool(command and command[0] in _TESTS)) if "&&" in end else branch
+            branch, command = "||" in end or (listed and not {*";\n"} & {*end}), []
         elif word := token["word"]:
             if into:
                 into = False
                 continue
             depth += (word in _OPENS) - (word in _CLOSES) if not command else 0
+            branch |= word == "!" and not command
             if command or word not in _LEFT_OUT:
-                sure = sure if command else not depth
+                sure = sure if command else not (depth or parens or branch)
                 command.append(_QUOTED.sub(lambda part: part[1] or part[2] or part[3] or "", word))
     whole = at == len(script) and not depth
     return [*steps, Step(command, sure)] if command and whole else steps
