@@ -27,6 +27,9 @@ def children_of(
     The ConfigMap that the pods mount is named there too: it is the same for all, and longer than all of them.
     """
     made = [children for plan in plans if (children := _children_of(plan, runtime_classes, mirrors)) is not None]
+    if made:
+        uid = f": uid {UID} is a placeholder" if any(UID in str(each.job["metadata"]) for each in made) else ""
+        say(f"do not apply these objects, the operator creates them{uid}")
     runners = {(str(each.job["metadata"]["namespace"]), each.runner) for each in made if each.runner}
     for namespace, runner in sorted(runners):
         say(
@@ -47,7 +50,6 @@ def _children_of(plan: Plan, runtime_classes: Container[str], mirrors: tuple[Mir
         raise BadInput("published GPUPools name no nodes; pass --cluster FILE from an admin's `kubectl gpujob capture`")
     job = plan.job
     if metadata.uid is None:
-        say(f"{plan.name}: uid {UID} stands for the one that the API server gives; the operator creates these, not you")
         job = job.model_copy(update={"metadata": metadata.model_copy(update={"uid": UID})})
     runner = load_runner()
     return render(job, decision.choice, FIRST_ATTEMPT, runtime_classes, decision.digest, runner=runner, mirrors=mirrors)
