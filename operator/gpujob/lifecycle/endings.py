@@ -86,6 +86,13 @@ def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, rest
     return _without_pool(reason, sentence, away)
 
 
+def taken(job: JobRecord, child: ChildRecord, nodes: Sequence[str]) -> Ending:
+    """Pods of others have taken its room on these nodes. The next decision counts them, so that nothing is left out."""
+    where = f"{'nodes' if len(nodes) > 1 else 'node'} {listed(nodes)}"
+    sentence = f"other pods took its room on {where}; the job gave the GPUs of pool {pool_of(job, child)} back and is placed again"
+    return Ending(Reason.NODE_TAKEN, conditions.of_refusal(Reason.NODE_TAKEN, sentence))
+
+
 def refused(
     job: JobRecord, child: ChildRecord, why: str, words: str, seconds: float, rest: float, now: datetime
 ) -> Ending:

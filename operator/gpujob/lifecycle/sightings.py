@@ -49,6 +49,8 @@ class Sightings(NamedTuple):
     """That child, and the last new node of its pool that was seen without devices."""
     unbound: tuple[str, float] = UNSEEN
     """The child with a pod that is bound to no node."""
+    taken: tuple[str, float] = UNSEEN
+    """The child whose room on a node pods of others have taken."""
     refused: tuple[str, float, int] = ("", 0.0, 0)
     """The child that lacks pods, and how often it was asked why."""
     probe: tuple[str, float, float] = ("", 0.0, 0.0)

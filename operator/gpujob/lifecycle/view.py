@@ -83,5 +83,7 @@ class JobView:
     """What events said of pods of its child that are refused or cannot start, once that was read; empty before."""
     telemetry: Telemetry = SILENT
     """Its reporter's last report."""
+    taken_nodes: Sequence[str] = ()
+    """The nodes of its child on which pods of others have taken the room of its pod, which is not bound yet."""
     disowned: bool = False
     """Whether its child lost the label that the watch selects by: nothing would show its end, so that the attempt ends."""

@@ -150,6 +150,8 @@ class Reason(StrEnum):
         "none: other nodes are tried meanwhile; check the node if it fails again")
     UNSCHEDULABLE = ("Unschedulable", "the scheduler bound the pods to no node, so the job gave its GPUs back",
         "fix what the scheduler reports; other pools are tried meanwhile")
+    NODE_TAKEN = ("NodeTaken", "other pods took the room of the job's pods on a node, so the job gave its GPUs back",
+        "none: the job is placed again at once")
     NAMESPACE_BUDGET_EXCEEDED = ("NamespaceBudgetExceeded",
         "the jobs of the namespace have used up its monthly budget, an annotation of the Namespace; running jobs continue",
         "wait for the next month, or ask an administrator for a higher budget")
@@ -226,8 +228,7 @@ class Reason(StrEnum):
         "none; the first start takes longer")
     IMAGE_UNCHECKED = ("ImageUnchecked", "the facts of the image are unknown", "write a GPURuntime that describes it")
     IMAGE_VOLUME_UNCHECKED = ("ImageVolumeUnchecked", "it is unknown whether a node can mount code.image", "none")
-    KERNEL_OLD = ("KernelOld", "the kernel of an AMD node is older than ROCm needs or recommends",
-        "upgrade the node's kernel")
+    KERNEL_OLD = ("KernelOld", "the kernel of an AMD node is older than ROCm needs or recommends", "upgrade the node's kernel")
     SYSTEM_UNLISTED = ("SystemUnlisted", "ROCm is not known to run on the operating system of an AMD node",
         "none, or install one that the sentence names")
     QUOTA_UNCHECKED = ("QuotaUnchecked", "a ResourceQuota has an unknown scope, or allows no further ConfigMap",
@@ -300,8 +301,7 @@ class Reason(StrEnum):
         "check the rank that the sentence names; with spec.stall.action: Restart it continues from its checkpoint")
     STEPS_GO_ON = ("StepsGoOn", "a job that stood still works again", "none")
     CHILD_LOST = ("ChildLost", "the child Job was deleted, or its label or pods taken off, while it ran", "create the job again")
-    BEING_DELETED = ("BeingDeleted",
-        "the GPUJob is being deleted and none of its pods runs; another finalizer holds the object",
+    BEING_DELETED = ("BeingDeleted", "the GPUJob is being deleted and none of its pods runs; another finalizer holds the object",
         "wait for the owner of the finalizer to remove it")
     EARLIER_ATTEMPT_ENDING = ("EarlierAttemptEnding",
         "a pod of an earlier attempt still runs, and two attempts must not write one checkpoint",

@@ -220,3 +220,48 @@ def test_a_suspended_child_is_not_unbound() -> None:
     watch, paused = Watch(), replace(GANG, paused=True)
     watch.look(0.0, paused)
     assert not isinstance(watch.look(1000.0, paused).action, GiveBack)
+
+
+TAKEN = ("n1",)
+
+
+def test_pods_of_others_that_took_the_room_of_a_gang_leave_out_no_pool() -> None:
+    watch, pods = Watch(), (pod(0, "n0"), pod(1))
+    assert not isinstance(watch.look(0.0, GANG, *pods).action, GiveBack)
+    first = watch.look(5.0, GANG, *pods, taken_nodes=TAKEN)
+    assert not isinstance(first.action, GiveBack)
+    assert not isinstance(watch.look(24.9, GANG, *pods, taken_nodes=TAKEN).action, GiveBack)
+    done = watch.look(25.0, GANG, *pods, taken_nodes=TAKEN).action
+    assert isinstance(done, GiveBack)
+    assert (done.status["state"], done.status["display"]["reason"]) == ("Queued", "NodeTaken")
+    assert not {"jobName", "excludedPools", "excludedNodes"} & done.status.keys()
+    (placed,) = (each for each in done.status["conditions"] if each["type"] == "Placed")
+    assert placed["message"] == (
+        "other pods took its room on node n1; the job gave the GPUs of pool h100 back and is placed again"
+    )
+
+
+def test_room_that_is_free_again_begins_the_wait_anew() -> None:
+    """Pods of others on their way out, as after a preemption."""
+    watch = Watch()
+    watch.look(0.0, ALONE, pod(), taken_nodes=("n0",))
+    watch.look(15.0, ALONE, pod())
+    assert not isinstance(watch.look(21.0, ALONE, pod(), taken_nodes=("n0",)).action, GiveBack)
+    assert isinstance(watch.look(41.0, ALONE, pod(), taken_nodes=("n0",)).action, GiveBack)
+
+
+def test_the_bound_of_the_scheduler_still_counts_where_room_is_taken_at_its_end() -> None:
+    watch, pods = Watch(), (pod(0, "n0"), pod(1))
+    watch.look(0.0, GANG, *pods)
+    done = watch.look(60.0, GANG, *pods, taken_nodes=TAKEN).action
+    assert isinstance(done, GiveBack)
+    assert done.status["display"]["reason"] == "NodeTaken"
+
+
+def test_pods_that_are_missing_are_no_matter_of_room() -> None:
+    watch = Watch()
+    watch.look(0.0, GANG, pod(0, "n0"), taken_nodes=TAKEN)
+    assert not isinstance(watch.look(59.0, GANG, pod(0, "n0"), taken_nodes=TAKEN).action, GiveBack)
+    done = watch.look(60.0, GANG, pod(0, "n0"), taken_nodes=TAKEN).action
+    assert isinstance(done, GiveBack)
+    assert done.status["display"]["reason"] == "Unschedulable"

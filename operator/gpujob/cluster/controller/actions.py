@@ -192,8 +192,8 @@ class JobActions:
     async def give_back(self, job: JobRecord, child: ChildRecord, status: Mapping[str, Any]) -> None:
         """Ends an attempt whose pods are not bound, if the API server shows it too."""
         held = await self._writer.find_child(job, child.name)
-        pods = tuple(await self._writer.find_pods(job))
-        if held is not None and isinstance(self._action_by(job, read_child(held), pods), GiveBack):
+        pods, taken = tuple(await self._writer.find_pods(job)), self._work.index.taken_nodes(child)
+        if held is not None and isinstance(self._action_by(job, read_child(held), pods, taken_nodes=taken), GiveBack):
             await self.write(job, status)
         else:
             self._work.requeue_with_backoff(job, "the watch does not show what became of its pods", job.version)
@@ -206,14 +206,12 @@ class JobActions:
         action = self._action_by(job, child, pods)
         return action.status if isinstance(action, Finish | WriteStatus) else None
 
-    def _action_by(
-        self, job: JobRecord, child: ChildRecord, pods: tuple[PodState, ...], *, disowned: bool = False
-    ) -> Action:
-        """The next action by pods that the API server has, whatever the watch shows."""
+    def _action_by(self, job: JobRecord, child: ChildRecord, pods: tuple[PodState, ...], **others: Any) -> Action:
+        """The next action by pods that the API server has, whatever the watch shows; `others`: more of the view."""
         memory, read = self._work.remember(job.uid), self._work.telemetry.get(job.uid, SILENT)
         departed, refused = self._work.index.departed_of(child), memory.refused_to(child)
         view = JobView(
-            job, (child,), pods, made=memory.made, departed=departed, refused=refused, telemetry=read, disowned=disowned
+            job, (child,), pods, made=memory.made, departed=departed, refused=refused, telemetry=read, **others
         )
         return next_action(view, memory.sightings, self._work.moment(), self._work.timings).action
 

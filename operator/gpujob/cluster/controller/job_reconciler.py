@@ -136,7 +136,7 @@ class JobReconciler:
             return JobView(
                 job, children, pods, ready, spec_error=error, over_budget=over_budget, strays=index.strays_of(job)
             )
-        departed = index.departed_of(child)
+        departed, starts = index.departed_of(child), not job.status.get("startTime")
         return JobView(
             job,
             children,
@@ -149,6 +149,7 @@ class JobReconciler:
             price_now=self._price_now(child),
             strays=index.strays_of(job),
             departed=departed,
+            taken_nodes=index.taken_nodes(child) if starts and sum(bool(pod.node) for pod in pods) < child.pods else (),
             refused=memory.refused_to(child),
             telemetry=self._work.telemetry.get(job.uid, SILENT),
         )

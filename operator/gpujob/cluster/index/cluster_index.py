@@ -131,6 +131,10 @@ class ClusterIndex(OwnedObjects):
             priorities=known,
         )
 
+    def taken_nodes(self, child: ChildRecord) -> list[str]:
+        """The nodes of a child whose pods are not all bound on which pods of others have taken their room."""
+        return [room.node for room in child.reservations() if room.node and self._index.is_taken(room)]
+
     def read_nodes(self) -> Iterator[None]:
         """Reads the nodes that changed, one by one, so that the caller can run other tasks between them; `fleet` reads the rest."""
         self._follow()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from gpujob.catalog.entities import Accelerator
-from gpujob.fleet.assembly.usage import Usage
+from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import Fabric
-from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Resources
+from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Pod, Resources
 from gpujob.fleet.labels import maintenance
 from gpujob.fleet.labels.facts import declared
 from gpujob.fleet.labels.maintenance import Tolerated
@@ -81,6 +81,22 @@ def _free(group: DeviceGroup, usage: Usage) -> int:
         return free
     taken = {resource: usage.devices.get((node, resource), 0) for resource, _ in group.silicon.shares}
     return min(free, group.silicon.left(group.resource, taken))
+
+
+def is_taken(
+    room: PodReservation, groups: Iterable[DeviceGroup], pods: Collection[Pod], claimed: Mapping[str, int]
+) -> bool:
+    """Whether the pods on a node, those nominated for it and claims have taken the room of a pod that is not bound yet.
+
+    False where the node lacks that room without them too, and where one of them is of the same job.
+    """
+    group = next((group for group in groups if group.resource == room.resource), None)
+    if group is None or any((pod.namespace, pod.job_uid) == (room.namespace, room.job_uid) for pod in pods):
+        return False
+    usage, allocatable = Usage(pods, (), claimed), group.node.allocatable
+    left = allocatable.minus(usage.resources.get(room.node, Resources()))
+    fits = group.healthy >= room.gpus and allocatable.covers(room.needs)
+    return fits and not (_free(group, usage) >= room.gpus and left.covers(room.needs))
 
 
 def _unready(group: DeviceGroup, tolerated: Tolerated) -> Finding | None:

@@ -17,7 +17,7 @@ from gpujob.fleet.assembly.admin_parts import claimed_pools
 from gpujob.fleet.assembly.admin_pool import unknown_beside
 from gpujob.fleet.assembly.host_devices import hosted_groups
 from gpujob.fleet.assembly.joined_pools import NO_JOINS, joined_pools
-from gpujob.fleet.assembly.node_state import pool_nodes
+from gpujob.fleet.assembly.node_state import is_taken, pool_nodes
 from gpujob.fleet.assembly.reservations import PodReservations
 from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.group import DeviceGroup
@@ -80,7 +80,7 @@ class FleetIndex:
 
     def put_node(self, node: Node, groups: tuple[DeviceGroup, ...]) -> None:
         """Applies a node, new or changed, with its device groups."""
-        labels, self._raw[node.name] = self._labels(node.name), (node, groups)
+        labels, self._raw[node.name] = self._raw.get(node.name, (node, ()))[0].labels, (node, groups)
         groups = self._handed_out(node, groups)
         before = self._groups.get(node.name)
         if before == groups == () and labels == node.labels:
@@ -101,10 +101,6 @@ class FleetIndex:
         """Removes a node."""
         self._raw.pop(name, None)
         self._take_out(name)
-
-    def _labels(self, name: str) -> Mapping[str, str] | None:
-        """The labels of a node as it was put last; None before."""
-        return self._raw[name][0].labels if name in self._raw else None
 
     def _take_out(self, name: str) -> None:
         if self._groups.pop(name, None) is None:
@@ -188,6 +184,11 @@ class FleetIndex:
             self._lost[node.name], self._overlapping = self._claims.overlaps, True
 
     # What it makes
+
+    def is_taken(self, room: PodReservation) -> bool:
+        """Whether pods of others have taken this room of a pod that is not bound yet."""
+        groups, pods = self._groups.get(room.node, ()), self._pods_on.get(room.node, {})
+        return is_taken(room, groups, pods.values(), self._claimed)
 
     def fleet(self, runtime_classes: Classes = NO_CLASSES) -> Fleet:
         """The current fleet: equal to `read_fleet` of the same objects. Unchanged pools are the same objects."""

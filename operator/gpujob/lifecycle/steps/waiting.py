@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -37,6 +38,8 @@ class Unbound:
     """Seconds in which the job does not try the pool again."""
     refusal: str
     """The API server's words, where it refuses the pods."""
+    taken: Sequence[str] = ()
+    """The nodes on which pods of others have taken their room."""
 
 
 def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | None:
@@ -72,11 +75,11 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
     if not (child.nodes or refusal) or child.paused or evaluation.job.status.get("startTime"):
         return None
     if evaluation.ending:
-        evaluation.see(unbound=("", 0.0))
+        evaluation.see(unbound=UNSEEN, taken=UNSEEN)
         return None
     why = why_not_bound(child, evaluation.pods, evaluation.view.refused)
     if not why:
-        evaluation.see(unbound=UNSEEN)
+        evaluation.see(unbound=UNSEEN, taken=UNSEEN)
         return None
     seconds = _unbound_seconds(evaluation, child)
     rest = seconds * evaluation.timings.rest_factor
@@ -84,15 +87,22 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
     if refusal and waits.refused_alike(evaluation.job.status, endings.pool_of(evaluation.job, child), refusal, now):
         # What was refused on another pool in the same words is not accepted on this one by waiting.
         seconds = 0.0
-    end = since + timedelta(seconds=seconds)
-    left = (end - now).total_seconds()
+    left = (since + timedelta(seconds=seconds) - now).total_seconds()
+    # Pods that are missing are no matter of room.
+    taken = evaluation.view.taken_nodes if len(evaluation.pods) >= child.pods else ()
+    if taken:
+        left = min(left, evaluation.seconds_left("taken", child, evaluation.timings.taken))
+    else:
+        evaluation.see(taken=UNSEEN)
     evaluation.requeue(left)
-    return Unbound(left, seconds, why, waits.write_time(end), rest, refusal)
+    return Unbound(left, seconds, why, waits.write_time(now + timedelta(seconds=left)), rest, refusal, taken)
 
 
 def ending_of(evaluation: Evaluation, child: ChildRecord, unbound: Unbound) -> Ending:
     """The end of an attempt with pods that had no node for too long."""
     job, now, why = evaluation.job, evaluation.now.server, unbound.why
+    if unbound.taken:
+        return endings.taken(job, child, unbound.taken)
     if unbound.refusal:
         return endings.refused(job, child, why, unbound.refusal, unbound.seconds, unbound.rest, now)
     return endings.not_bound(job, child, why, unbound.seconds, unbound.rest, now)

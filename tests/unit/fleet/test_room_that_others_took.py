@@ -1,0 +1,69 @@
+"""Pods of others that leave a pod too little on the node that it is pinned to: devices, CPU or memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpujob.fleet.assembly.usage import PodReservation
+from gpujob.fleet.devices.group import groups_of
+from gpujob.fleet.kubernetes.objects import Resources
+from gpujob.fleet.kubernetes.parse import read_node, read_pod
+from gpujob.fleet.sources.incremental import FleetIndex
+from gpujob.values.vocabulary import Label
+from tests.builders import ANY_IMAGES, H100, node, pod
+
+GPU = "nvidia.com/gpu"
+LITTLE = Resources(1000, 2**30, 0, 1)
+
+
+def others(number: int, gpus: int = 0, **more: Any) -> dict[str, Any]:
+    """A pod on the node with a number of devices."""
+    return pod(f"other-{number}", "n0", {GPU: gpus} if gpus else None, **more)
+
+
+def mine(raw: dict[str, Any]) -> dict[str, Any]:
+    """The pod as one of the job."""
+    raw["metadata"] |= {"namespace": "team", "labels": {Label.JOB_UID: "u", Label.ATTEMPT: "1"}}
+    return raw
+
+
+def is_taken(gpus: int, *pods: dict[str, Any], needs: Resources = LITTLE) -> bool:
+    """Whether `pods` have taken the room of a pod with this many devices."""
+    index, parsed = FleetIndex(ANY_IMAGES), read_node(node("n0", H100))
+    index.put_node(parsed, groups_of(parsed, ANY_IMAGES))
+    for raw in pods:
+        index.put_pod((raw["metadata"]["namespace"], raw["metadata"]["name"]), read_pod(raw))
+    return index.is_taken(PodReservation("u", "n0", GPU, gpus, needs, 1, "team"))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "pods", "taken"),
+    [
+        (8, (), False),
+        (8, (others(0, 1),), True),
+        (1, (others(0, 7),), False),
+        (1, (others(0, 4), others(1, 4)), True),
+        (1, (others(0, 8, phase="Succeeded"),), False),
+        # Its own pod is there: bound, or nominated after a preemption.
+        (8, (mine(others(0, 8)),), False),
+        (8, (others(0, 8), mine(others(1, 8))), False),
+        # It never fitted, whatever others do.
+        (9, (others(0, 8),), False),
+    ],
+)
+def test_devices(gpus: int, pods: tuple[dict[str, Any], ...], taken: bool) -> None:
+    assert is_taken(gpus, *pods) is taken
+
+
+def test_cpu_that_others_took_is_room_too() -> None:
+    whole = read_node(node("n0", H100)).allocatable.millicores
+    half = Resources(whole // 2, 2**30, 0, 1)
+    assert not is_taken(1, others(0, 1), needs=half)
+    assert is_taken(1, others(0, 1, cpu=f"{whole // 2 + 1}m"), needs=half)
+    assert not is_taken(1, others(0, 1, cpu="1"), needs=Resources(whole + 1, 0, 0, 1))
+
+
+def test_a_node_that_is_not_there_is_not_taken() -> None:
+    assert not FleetIndex(ANY_IMAGES).is_taken(PodReservation("u", "n0", GPU, 1, Resources(), 1, "team"))
