@@ -314,8 +314,8 @@ class ApiServer:
         status = {"phase": "Running", "containerStatuses": [{"name": "train", "state": now}]}
         self.change("pods", key, lambda pod: pod.update(status=status))
         self.ran.append([owner, pod["metadata"]["ownerReferences"][0]["name"], child, self.loop.time(), None, key])
-        if program.runs_for and int(pod["metadata"]["labels"]["gpujob.dev/attempt"]) > program.hangs:
-            attempt = int(pod["metadata"]["labels"]["gpujob.dev/attempt"])
+        if program.runs_for and int(pod["metadata"]["labels"].get("gpujob.dev/attempt", 1)) > program.hangs:
+            attempt = int(pod["metadata"]["labels"].get("gpujob.dev/attempt", 1))
             first = pod["metadata"]["name"].startswith(f"{pod['metadata']['ownerReferences'][0]['name']}-0-")
             if first and attempt <= max(program.evicted, program.drained):
                 taken = self._evict if attempt <= program.evicted else self._drain
@@ -420,7 +420,7 @@ class ApiServer:
                 self.change("pods", key, lambda pod: pod["metadata"].pop("finalizers"))
             stamp = self.stamp()
             self.change("pods", key, lambda pod, stamp=stamp: pod["metadata"].update(deletionTimestamp=stamp))
-            program = self.programs.get(pod["metadata"]["labels"]["gpujob.dev/job-uid"], self.program)
+            program = self.programs.get(pod["metadata"]["labels"].get("gpujob.dev/job-uid"), self.program)
             runs = pod["status"]["phase"] == "Running"
             if uncounted and runs:
                 self.loop.call_later(program.grace, self._end_uncounted, key, uid, program)

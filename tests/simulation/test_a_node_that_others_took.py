@@ -40,7 +40,9 @@ def _bound(node: str, labels: dict[str, str]) -> Object:
     "labels", [{"gpujob.dev/job-uid": "other", "gpujob.dev/attempt": "1"}, {}], ids=["a GPUJob's", "a plain pod"]
 )
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_a_job_whose_node_others_took_is_placed_again_and_leaves_nothing_out(labels: dict[str, str], nodes: int) -> None:
+def test_a_job_whose_node_others_took_is_placed_again_and_leaves_nothing_out(
+    labels: dict[str, str], nodes: int
+) -> None:
     async def main() -> World:
         deeds = ((1.0, lambda world: world.submit("a", gpusPerNode=8, nodes=nodes)),)
         world = Overtaken(Story("overtaken", deeds, Program(runs_for=0.0), nodes=3, until=400.0), labels)

@@ -22,11 +22,11 @@ def child_name(job_name: str, uid: str, attempt: int) -> str:
     Service's name must not begin with a digit. The hash distinguishes jobs whose names agree in what is kept. A pure
     function, so that a crash never makes a second set of children.
     """
-    return f"{_stem(job_name, uid)}-{attempt}"
+    return f"{stem_of(job_name, uid)}-{attempt}"
 
 
 @lru_cache(maxsize=10_000)
-def _stem(job_name: str, uid: str) -> str:
+def stem_of(job_name: str, uid: str) -> str:
     """The part of the name that all attempts share; each reconcile asks for it a few times."""
     cleaned = re.sub(r"[^a-z0-9]+", "-", job_name.lower()).strip("-")
     if not cleaned[:1].isalpha():
@@ -38,6 +38,15 @@ def _stem(job_name: str, uid: str) -> str:
 def attempt_in(name: str) -> int | None:
     """The number of the attempt in a child's name, which unlike its label cannot change; None if there is none."""
     return whole_number(name.rpartition("-")[2])
+
+
+def stem_in(name: str) -> str:
+    """The part of a child's name that all attempts share, which unlike a label cannot change; empty if no child has such a name."""
+    stem, _, number = name.rpartition("-")
+    return stem if number.isdecimal() and _HASHED.search(stem) else ""
+
+
+_HASHED: Final = re.compile("-[0-9a-f]{8}$")
 
 
 def label_value(text: str) -> str:

@@ -101,6 +101,12 @@ class ClusterIndex(OwnedObjects):
             self._unread |= self._reader.record(job.uid, job)
         super()._take_job(key, job, touched)
 
+    def _take_pod(self, key: Key, pod: PodRecord | None, touched: set[str]) -> None:
+        super()._take_pod(key, pod, touched)
+        if pod is not None and (use := self.use_of(key, pod)) is not pod.use:
+            # The fleet follows pods before their jobs are known.
+            self._index.put_pod(key, use)
+
     def newcomers(self, now: datetime, seconds: float) -> Iterator[tuple[Node, Arriving]]:
         """New nodes that offer no devices yet, by a resource's name or to ResourceClaims."""
         self._follow()
@@ -201,8 +207,9 @@ class ClusterIndex(OwnedObjects):
 
     def _follow_pod(self, key: Key, held: object | None) -> None:
         pod = cast("PodRecord | None", held)
-        self._index.put_pod(key, pod.use if pod else None)
-        self._inventory.put_pod(key, pod.use if pod else None)
+        use = self.use_of(key, pod) if pod else None
+        self._index.put_pod(key, use)
+        self._inventory.put_pod(key, use)
 
     def _follow_admin_pools(self) -> None:
         """Puts the admins' GPUPools into the index, without those on which it fails."""

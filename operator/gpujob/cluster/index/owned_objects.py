@@ -13,11 +13,12 @@ import structlog
 
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.object_key import Key
-from gpujob.fleet.kubernetes.objects import Node
+from gpujob.fleet.kubernetes.objects import Node, Pod
 from gpujob.fleet.labels.faults import Fault, faults_of
 from gpujob.lifecycle.children import current_child
 from gpujob.status.attempts.ownership import is_child, is_stray
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodRecord, PodState, ServiceRecord
+from gpujob.values.names import attempt_in, stem_in, stem_of
 from gpujob.values.vocabulary import State
 
 MOST: Final = 4096
@@ -104,6 +105,8 @@ class OwnedObjects:
         self.set_aside: Counter[str] = Counter()
         """Objects on which a function of this index failed, by kind; the others are indexed without them."""
         self._uids: dict[Key, str] = {}
+        self._by_stem: dict[Key, str] = {}
+        """The uids of the jobs by namespace and by what the names of their children share."""
         self._children, self._pods, self._services = (
             OwnerIndex[ChildRecord](),
             OwnerIndex[PodState](),
@@ -135,6 +138,7 @@ class OwnedObjects:
         if before and (job is None or job.uid != before):
             self.jobs.pop(before, None)
             self.running.pop(before, None)
+            self._by_stem.pop((key[0], stem_of(key[1], before)), None)
             touched.add(before)
             self._unreserved |= self._children.of(before).keys()
         if job is not None:
@@ -144,7 +148,7 @@ class OwnedObjects:
                 self.running[job.uid] = job
             else:
                 self.running.pop(job.uid, None)
-            self._uids[key] = job.uid
+            self._uids[key], self._by_stem[key[0], stem_of(key[1], job.uid)] = job.uid, job.uid
             touched.add(job.uid)
 
     def _take_node(self, node: Node | None, touched: set[str]) -> None:
@@ -160,7 +164,17 @@ class OwnedObjects:
 
     def _take_pod(self, key: Key, pod: PodRecord | None, touched: set[str]) -> None:
         state = pod.state if pod else None
-        self._pods.put(key, pod.use.job_uid if pod and state else "", state, touched)
+        self._pods.put(key, self.use_of(key, pod).job_uid if pod and state else "", state, touched)
+
+    def use_of(self, key: Key, pod: PodRecord) -> Pod:
+        """What a pod uses, as one of the job whose child its Job is: labels are untrusted, and names of Jobs cannot change."""
+        child = pod.state.child_name if pod.state else ""
+        uid = self._by_stem.get((key[0], stem_in(child)), "") if child else ""
+        return (
+            replace(pod.use, job_uid=uid, attempt=attempt_in(child) or 0)
+            if uid not in ("", pod.use.job_uid)
+            else pod.use
+        )
 
     def _take_departed(self, key: Key, pod: PodRecord) -> None:
         children = cast("Mapping[Key, ChildRecord]", self.cache.objects("jobs"))

@@ -17,7 +17,7 @@ from gpujob.status.records.gpu_memory import read_ran_out
 from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodRecord, PodState, ServiceRecord
 from gpujob.status.records.preflight import read_check
 from gpujob.status.records.rendezvous import read_missed
-from gpujob.values.names import attempt_in, child_name
+from gpujob.values.names import attempt_in, child_name, stem_in
 from gpujob.values.packed import Packed
 from gpujob.values.untrusted import condition, one_line, table, tables, whole_number
 from gpujob.values.vocabulary import PREFLIGHT, RUNNER_PREFIX, TELEMETRY_PORT, Annotation, Label, State
@@ -190,9 +190,10 @@ def read_service(raw: Mapping[str, Any]) -> ServiceRecord:
 
 
 def read_pod_record(raw: Mapping[str, Any]) -> PodRecord:
-    """The record of a Pod object."""
+    """The record of a Pod object. It is one of a job by its label, or by the name of its Job where that was taken off."""
     use = read_pod(raw)
-    return PodRecord(use, _pod_state(raw, use) if use.job_uid else None)
+    ours = use.job_uid or stem_in(str(controller(table(raw, "metadata")).get("name", "")))
+    return PodRecord(use, _pod_state(raw, use) if ours else None)
 
 
 def owner_uid(metadata: Mapping[str, Any]) -> str:
