@@ -73,7 +73,7 @@ def test_running_jobs_show_what_their_reporters_say_now(gpujob: Command, kubecon
     answer = gpujob("top", "-n", "team", "--kubeconfig", kubeconfig)
     head, *rows = cells(answer.out)
     assert (answer.code, answer.err) == (0, "")
-    assert head == ["NAMESPACE", "JOB", "STATE", "POOL", "ACCEL", "PROGRESS", "SPEED", "LATELY", "ETA", "COST"]
+    assert head == ["NAMESPACE", "JOB", "STATE", "POOL", "ACCEL", "PROGRESS", "SPEED", "TREND", "ETA", "COST"]
     assert rows == [["team", "llama", "Running", "mi300x", "8 MI300X", "50 %", "2553 tok/s", "1 h 30 min", "$1.23"]]
 
 
@@ -186,7 +186,7 @@ def test_the_table_fits_120_columns_in_a_pipe_too_and_says_what_it_leaves_out(
     answer = gpujob("top", "-n", "team", "--kubeconfig", kubeconfig)
     assert max(map(len, answer.out.splitlines())) <= 120
     assert item["metadata"]["name"] in answer.out
-    assert "without POOL, ACCEL, PROGRESS, LATELY and ETA, which a wider terminal shows" in answer.err
+    assert "without POOL, ACCEL, PROGRESS, TREND and ETA, which a wider terminal shows" in answer.err
 
 
 def test_the_report_of_another_job_is_not_shown_as_this_one_s(

@@ -296,7 +296,7 @@ def test_a_node_pool_that_nobody_described_may_grow(label: str, words: str) -> N
     assert found.verdict is Verdict.WAITING
     assert summary(found) == (
         f"pool {found.candidates[0].pool.name} has too few nodes: needs 1 more node (2 with 8 GPUs each, the pool has 1); "
-        f"{words} may grow: add a GPUPool with spec.provision"
+        f"{words} may grow: an admin can add a GPUPool with spec.provision"
     )
 
 
@@ -345,7 +345,7 @@ def test_where_only_nodes_are_missing_their_number_is_told() -> None:
         None,
         "no change of the job was found that makes it fit on the nodes that are there; with spec.placement.vendors "
         "[AMD, NVIDIA] instead of [AMD] pool l4-ondemand needs 5 more nodes (6 with 8 GPUs each, the pool has 1); Karpenter "
-        "node pool l may grow: add a "
+        "node pool l may grow: an admin can add a "
         "GPUPool with spec.provision",
     )
 

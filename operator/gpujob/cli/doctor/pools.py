@@ -77,7 +77,7 @@ def groups(facts: Facts) -> Iterator[Found]:
         yield warning(
             check,
             f"no GPUPool says which groups own /dev/kfd and /dev/dri/renderD* of {several(silent)}; jobs run as a user that is "
-            "not root, and open these files only where everybody may",
+            "not root, and open these files only where all users may",
             "run stat -c %g /dev/kfd /dev/dri/renderD* on a node, and set supplementalGroups in a GPUPool where they are not 0666",
         )
     elif amd:

@@ -1,5 +1,5 @@
-"""How tables are drawn: nothing is cut. Long cells wrap on a terminal and in the table of a plan; any other table into a pipe or a
-file has one line for each row.
+"""How tables are drawn: nothing is cut. Long cells wrap on a terminal, and in the tables of plan, pools, top and doctor; any other
+table into a pipe or a file, and those of `-o wide`, have one line for each row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNLIMITED: Final = 100_000
 GAP: Final = 2
 """Blanks between columns."""
 PLAN_WIDTH: Final = 120
-"""Width of the tables of plan, pools and top into a pipe or a file; on a terminal its own width counts."""
+"""Width of the tables of plan, pools, top and doctor into a pipe or a file; on a terminal its own width counts."""
 NUMBERS: Final = frozenset({
     "FREE/TOTAL", "JOBS", "GPU-HOURS", "COST", "NODES", "MEMORY", "$/H", "$/GPU-H", "SPEED", "$/WORK",
     "GB/S", "BF16", "FP16", "FP8", "WATTS", "PARAMETERS", "LAYERS", "HIDDEN", "HEADS", "KV HEADS", "FFN",

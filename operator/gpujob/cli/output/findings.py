@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpujob import __version__
 from gpujob.cli.doctor.finding import Found, Level
-from gpujob.cli.output.drawing import print_table, printed
+from gpujob.cli.output.drawing import PLAN_WIDTH, UNLIMITED, print_table, printed
 from gpujob.values.finding import counted
 
 HEADERS: Final = ("LEVEL", "CHECK", "ABOUT", "FINDING", "REMEDY")
@@ -21,7 +21,9 @@ def print_findings(found: Sequence[Found], *, wide: bool, color: bool) -> None:
     if shown:
         rows = [[each.level.value, each.check, each.about, each.message, each.remedy] for each in shown]
         with printed(color) as console:
-            print_table(console, HEADERS, rows, [STYLES[each.level] for each in shown])
+            print_table(
+                console, HEADERS, rows, [STYLES[each.level] for each in shown], UNLIMITED if wide else PLAN_WIDTH
+            )
     print(summary(found))
 
 
@@ -29,7 +31,7 @@ def summary(found: Sequence[Found]) -> str:
     """How many findings there are of each level."""
     counts = Counter(each.level for each in found)
     errors, warnings = counted(counts[Level.ERROR], "error"), counted(counts[Level.WARNING], "warning")
-    return f"{errors}, {warnings}, {counts[Level.UNKNOWN]} not looked at, {counts[Level.OK]} in order"
+    return f"{errors}, {warnings}, {counts[Level.UNKNOWN]} unknown, {counts[Level.OK]} in order"
 
 
 def document(found: Sequence[Found]) -> dict[str, Any]:

@@ -27,11 +27,11 @@ from gpujob.values.vocabulary import Label, State
 if TYPE_CHECKING:
     from gpujob.cli.input.live import LiveCluster
 
-HEADERS: Final = ("NAMESPACE", "JOB", "STATE", "POOL", "ACCEL", "PROGRESS", "SPEED", "LATELY", "ETA", "COST")
+HEADERS: Final = ("NAMESPACE", "JOB", "STATE", "POOL", "ACCEL", "PROGRESS", "SPEED", "TREND", "ETA", "COST")
 LIVE: Final = (State.PLACED, State.STARTING, State.RUNNING)
 """States that are shown."""
 
-LEFT_OUT: Final = ("LATELY", "ACCEL", "POOL", "ETA", "PROGRESS", "NAMESPACE")
+LEFT_OUT: Final = ("TREND", "ACCEL", "POOL", "ETA", "PROGRESS", "NAMESPACE")
 """Columns that a narrow terminal leaves out, in this order."""
 
 GAP: Final = 2

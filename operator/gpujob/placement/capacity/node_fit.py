@@ -281,7 +281,8 @@ def _may_grow(demand: Demand, pool: Pool, never: tuple[Finding, ...]) -> Finding
     # The nodes to come are like those that the namespace selects.
     selected = (node for node in pool.nodes if not lacks_label(demand, pool, node))
     large = [node for node in selected if (node.total or node.healthy) >= demand.gpus_per_node]
-    remedy = "add a GPUPool with spec.provision" if pool.discovered else "set spec.provision in its GPUPool"
+    what = "add a GPUPool with spec.provision" if pool.discovered else "set spec.provision in its GPUPool"
+    remedy = f"an admin can {what}"
     if not pool.node_pool or not large or any(finding.reason not in _OF_GROWTH for finding in never):
         return None
     if any(finding.reason is Reason.ZONE_CONFLICT for finding in never):
