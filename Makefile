@@ -30,7 +30,7 @@ WITH_UV = if [ ! -x "$(UV)" ] && ! command -v $(UV) >/dev/null 2>&1; then $(MAKE
 
 .venv/ready: requirements/dev.txt pyproject.toml
 	@$(WITH_UV)
-	@echo "installing the locked dependencies into .venv"
+	@echo "installing the locked dependencies into .venv (2 minutes; up to 7 on a busy machine)"
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
 	@$(UV) pip sync --quiet --compile-bytecode --require-hashes --python .venv/bin/python requirements/dev.txt
 	@$(UV) pip install --quiet --no-deps --no-build-isolation --python .venv/bin/python --editable .
@@ -143,11 +143,11 @@ node-images: .venv/ready node-packages ## Builds what real nodes are made of int
 	@$(RUN) -m tests.e2e.node build
 
 .PHONY: nodes
-nodes: .venv/ready node-packages ## Starts a cluster with real nodes (kubelet, containerd, pretended GPUs) and keeps it until Ctrl-C; needs root.
+nodes: .venv/ready node-packages ## Starts a cluster with real nodes (kubelet, containerd, simulated GPUs) and keeps it until Ctrl-C; needs root.
 	@$(RUN) -m tests.e2e.node up
 
 .PHONY: cluster-up
-cluster-up: .venv/ready ## Starts a Kubernetes control plane with pretended AMD and NVIDIA nodes (CLUSTER=existing takes yours).
+cluster-up: .venv/ready ## Starts a Kubernetes control plane with simulated AMD and NVIDIA nodes (CLUSTER=existing takes yours).
 	@$(CLUSTER) up --nodes
 
 .PHONY: cluster-down

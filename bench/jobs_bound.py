@@ -3,10 +3,10 @@
     make cluster-up && python -m bench.jobs_bound [JOBS] [ROUNDS] [--preflight] [--beside OTHER_CHECKOUT] [--kueue]
 
 Rounds of plain Jobs (the floor: the same pods, made by hand) and of GPUJobs alternate on one cluster, so that a busy
-machine slows both. What the API server uses at rest in the same time (leases of 200 pretended nodes, watches) is not
+machine slows both. What the API server uses at rest in the same time (leases of 200 simulated nodes, watches) is not
 counted: it would be more for each job where jobs are slower. What it allocates depends least on other programs. With
 another checkout its operator and its chart take turns with those of this one. The operator runs as a process with the
-rights of the chart's ServiceAccount. Pods are bound and pretended, not run; without `--preflight` the jobs have none, as
+rights of the chart's ServiceAccount. Pods are bound and simulated, not run; without `--preflight` the jobs have none, as
 plain Jobs. With `--kueue` the same plain Jobs go through Kueue's queue too, which is built on the first call (minutes).
 """
 

@@ -2,7 +2,7 @@
 
     make cluster-up && python -m bench.operator_resources [JOBS ...] [--finished [JOBS ...]] [--kept [JOBS ...]]
 
-The operator runs as a process with the rights of the chart's ServiceAccount on a real API server with pretended nodes, and four clients
+The operator runs as a process with the rights of the chart's ServiceAccount on a real API server with simulated nodes, and four clients
 make the jobs. Those that wait are of 40 demands, each for more GPUs than are free. Those that finish (--finished, before the others)
 have a GPU each, run for a second, and stay with their child Job and its pod. Those that are kept (--kept, between the two) are
 copies of one that finished, with its child Job and its pod, made while the operator is off: 10,000 in minutes. Memory is the

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.cluster import Cluster, down, eventually, look_for_kinds, register_client, up
 from tests.e2e.cluster.nodes import default_fleet, node_list, pretended_nodes
@@ -63,19 +64,27 @@ def plan_without_a_cluster() -> None:
 
 
 def start_cluster() -> Cluster:
-    """A real control plane; nodes and their kubelets are pretended by KWOK."""
-    say("2. A real Kubernetes control plane (API server, scheduler, controllers) with pretended AMD and NVIDIA nodes.")
+    """A real control plane; KWOK simulates the nodes and their kubelets."""
+    say("2. A real Kubernetes control plane (API server, scheduler, controllers) with simulated AMD and NVIDIA nodes.")
     cluster = up(demo_dir())
-    nodes = json.dumps(node_list(pretended_nodes(default_fleet())))
+    nodes = json.dumps(node_list(priced(pretended_nodes(default_fleet()))))
     kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=nodes, quiet=True)
     kubectl(cluster, "get", "nodes", "-L", "node.kubernetes.io/instance-type")
     return cluster
 
 
+def priced(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The nodes, those with MI210 with the price that they have in the plan of the first step."""
+    for node in nodes:
+        if node["metadata"]["name"].startswith("mi210-"):
+            node["metadata"]["annotations"] |= {"gpujob.dev/price-per-gpu-hour": "0.45"}
+    return nodes
+
+
 def install_chart(cluster: Cluster) -> None:
     """CRDs, roles and the admission policy as a cluster admin installs them."""
     say(
-        "3. Install: CRDs, roles, admission policy. On pretended nodes a Deployment would prove nothing, so the operator"
+        "3. Install: CRDs, roles, admission policy. On simulated nodes a Deployment would prove nothing, so the operator"
     )
     say("   itself runs here as a process under the chart's ServiceAccount.", blank=False)
     helm = [str(cluster.tool("helm")), "upgrade", "--install", OPERATOR, "charts/gpujob-operator"]
@@ -160,7 +169,7 @@ def look_further(cluster: Cluster) -> None:
     print("  kubectl get gpujobs -w                       # must-wait starts when two-nodes ends")
     print("  kubectl gpujob pools                         # the fleet with prices and warnings")
     print("  kubectl gpujob plan -f demo/jobs/3-fp8.yaml -o wide")
-    print("  kubectl gpujob explain must-wait             # nodes are pretended: there are no logs to read")
+    print("  kubectl gpujob explain must-wait             # nodes are simulated: there are no logs to read")
     print(
         "  kubectl gpujob doctor                        # what is wrong; it sees no operator: that runs beside the cluster"
     )

@@ -1,6 +1,6 @@
 """Small builders of what tests are about: nodes, pods and pools as the API server has them, jobs, and fleets of these.
 
-Nodes carry the labels that the real labellers write, by the makers of the pretended nodes of the end-to-end tests.
+Nodes carry the labels that the real labellers write, by the makers of the simulated nodes of the end-to-end tests.
 """
 
 from __future__ import annotations

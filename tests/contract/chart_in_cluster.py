@@ -1,4 +1,4 @@
-"""The chart on a real API server, for tests of what it brings: no operator runs (replicaCount=0), for nodes are pretended."""
+"""The chart on a real API server, for tests of what it brings: no operator runs (replicaCount=0), for nodes are simulated."""
 
 import itertools
 import json

@@ -18,7 +18,7 @@ _BLOCK: Final = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE
 _SHELLS: Final = ("", "sh", "console", "bash")
 
 CLUSTER: Final = "tests/e2e/test_commands_of_the_pages.py"
-"""Run on a real API server with an operator and pretended nodes."""
+"""Run on a real API server with an operator and simulated nodes."""
 CHART: Final = "tests/contract/test_chart_comes_and_goes.py"
 """Run in a cluster of its own, since they install, upgrade or remove the chart."""
 HOUSE: Final = "tests/contract/test_the_house.py"
@@ -81,11 +81,11 @@ NOT_RUN: Final[dict[str, str]] = {
     "tests/e2e/node/test_the_operators_image.py",
     "docker cp gpujob-operator:/usr/share/sbom/gpujob-operator.cdx.json .": "no Docker is here, see above",
     "KUBECONFIG=THAT-FILE .venv/bin/python -m gpujob.cluster": "tests of the operator start it so (tests/e2e/operator_process.py)",
-    "kubectl gpujob logs NAME --attempt 1": "pretended pods print nothing: tests/unit/cli/test_cli_logs_and_wait.py",
-    "kubectl logs JOB-POD -c preflight": "pretended pods print nothing: tests/e2e/node/test_a_preflight_in_a_real_pod.py reads it",
+    "kubectl gpujob logs NAME --attempt 1": "simulated pods print nothing: tests/unit/cli/test_cli_logs_and_wait.py",
+    "kubectl logs JOB-POD -c preflight": "simulated pods print nothing: tests/e2e/node/test_a_preflight_in_a_real_pod.py reads it",
     "kubectl apply -f runtimes.yaml": "the file comes of the line above, which another test runs",
     "kubectl get gj first -w": "it goes on until Ctrl-C",
-    "kubectl gpujob logs first -f": "pretended pods print nothing: tests/unit/cli/test_cli_logs_and_wait.py",
+    "kubectl gpujob logs first -f": "simulated pods print nothing: tests/unit/cli/test_cli_logs_and_wait.py",
 }
 """Commands that no test runs, with the reason."""
 

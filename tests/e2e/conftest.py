@@ -164,7 +164,7 @@ MADE_BY = "made-by-test"
 
 @pytest.fixture
 def fleet(cluster: Cluster, api: ApiServer) -> Iterator[Fleet]:
-    """Makes pretended nodes that are ready, for example fleet(h100=2); gives their names. They go with the test."""
+    """Makes simulated nodes that are ready, for example fleet(h100=2); gives their names. They go with the test."""
     prefix = f"test{next(_numbers)}-"
 
     def make(**pools: int) -> list[str]:

@@ -42,7 +42,7 @@ class OperatorProcess:
         self.name = name
         self._cluster, self._api, self._kubeconfig = cluster, api, kubeconfig
         self._process: Process | None = None
-        # Nothing answers at the addresses of pretended pods; to report that would be a write for each of 300 jobs.
+        # Nothing answers at the addresses of simulated pods; to report that would be a write for each of 300 jobs.
         self.settings = {"GPUJOB_SCRAPE_SECONDS": "60"}
         """Further variables of its environment."""
         self.module = "gpujob.cluster"

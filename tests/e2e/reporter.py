@@ -1,4 +1,4 @@
-"""The port of a program that trains, for pretended pods: they have addresses where nothing is."""
+"""The port of a program that trains, for simulated pods: they have addresses where nothing is."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Reporter:
 
 
 def reach(team: Team, uid: str) -> None:
-    """Pretended pods have addresses where nothing is: that of the job's first becomes the reporter's."""
+    """Simulated pods have addresses where nothing is: that of the job's first becomes the reporter's."""
 
     def pods() -> list[dict[str, Any]]:
         first = [pod for pod in team.pods(uid) if pod["metadata"]["annotations"].get(INDEX) == "0"]

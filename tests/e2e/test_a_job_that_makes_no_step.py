@@ -1,5 +1,5 @@
 """A job without steps on a real API server: the condition with the rank that is behind, the event, and its end where the job asks
-for one. The pods are pretended; what their reporter says is read over the network."""
+for one. The pods are simulated; what their reporter says is read over the network."""
 
 from __future__ import annotations
 

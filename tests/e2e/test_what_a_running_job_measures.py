@@ -1,4 +1,4 @@
-"""What a job's reporter says comes into its status, its profile and the next decision; the pods are pretended, the reading is not."""
+"""What a job's reporter says comes into its status, its profile and the next decision; the pods are simulated, the reading is not."""
 
 from __future__ import annotations
 

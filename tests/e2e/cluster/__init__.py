@@ -2,13 +2,13 @@
 
 `make cluster-up` and the e2e fixtures call this package; it needs Python >= 3.11 and PyYAML, nothing of the operator.
 `up` takes, in this order, what the user names (CLUSTER=existing), kind where a Docker engine answers, and otherwise
-the real Kubernetes binaries, built from Go modules. KWOK pretends the nodes in each of them.
+the real Kubernetes binaries, built from Go modules. KWOK simulates the nodes in each of them.
 
 Reading order:
 
     choice                           which cluster, up, down, status: the door to all others
     existing, kind, control_plane    the three ways to one
-    kwok, nodes                      pretended nodes, and the program that answers for them (stages.yaml)
+    kwok, nodes                      simulated nodes, and the program that answers for them (stages.yaml)
     binaries, toolchain              building with Go, kept in the user's cache folder
     state, processes, locks          what was started, under CLUSTER_DIR; only that is ended
     credentials, audit               tokens, keys and kubeconfigs; the log of the operator's requests

@@ -30,13 +30,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     up = commands.add_parser("up", help="bring the cluster up; says so when it is up already")
     up.add_argument(
-        "--nodes", nargs="*", metavar="POOL=COUNT", help="with pretended nodes; without names a small mixed fleet"
+        "--nodes", nargs="*", metavar="POOL=COUNT", help="with simulated nodes; without names a small mixed fleet"
     )
     up.set_defaults(run=_up)
     commands.add_parser("down", help="end it and remove its folder").set_defaults(run=_down)
     commands.add_parser("status", help="what runs; ends with 1 when something does not").set_defaults(run=_status)
     commands.add_parser("env", help="print exports of KUBECONFIG and PATH, for eval").set_defaults(run=_env)
-    nodes = commands.add_parser("nodes", help="print pretended nodes as a List, for `kubectl create -f -`")
+    nodes = commands.add_parser("nodes", help="print simulated nodes as a List, for `kubectl create -f -`")
     nodes.add_argument("--pool", action="append", metavar="POOL=COUNT", help=f"pools: {', '.join(POOLS)}")
     nodes.set_defaults(run=_nodes)
     build = commands.add_parser("build", help="build programs into the cache and print their folder")
@@ -69,13 +69,13 @@ def _python() -> str:
 def _create(cluster: Cluster, fleet: dict[str, int]) -> str:
     """Creates the nodes that are missing, and gives one sentence."""
     if cluster.kind == "existing" and cluster.process("kwok") is None:
-        raise ClusterError("pretended nodes in your own cluster need KWOK: set CLUSTER_KWOK=1")
+        raise ClusterError("simulated nodes in your own cluster need KWOK: set CLUSTER_KWOK=1")
     listed = json.dumps(node_list(pretended_nodes(fleet)))
     apply = [cluster.tool("kubectl"), "apply", "--server-side", "-f", "-"]
     done = subprocess.run(apply, input=listed, capture_output=True, text=True, check=False, env=cluster.environment())
     if done.returncode:
-        raise ClusterError(f"the pretended nodes were refused: {done.stderr.strip()}")
-    return f"pretended nodes: {', '.join(f'{count} {pool}' for pool, count in fleet.items())}"
+        raise ClusterError(f"the simulated nodes were refused: {done.stderr.strip()}")
+    return f"simulated nodes: {', '.join(f'{count} {pool}' for pool, count in fleet.items())}"
 
 
 def _fleet(words: Sequence[str]) -> dict[str, int]:

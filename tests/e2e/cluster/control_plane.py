@@ -1,6 +1,6 @@
 """A Kubernetes control plane as plain processes on this machine: for those who have no Docker engine.
 
-etcd, kube-apiserver, kube-controller-manager and kube-scheduler are the real programs; only nodes are pretended. Called
+etcd, kube-apiserver, kube-controller-manager and kube-scheduler are the real programs; only nodes are simulated. Called
 by choice; the functions at the end let a test stop, pause and start single components.
 """
 

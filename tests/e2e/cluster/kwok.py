@@ -1,4 +1,4 @@
-"""Starts KWOK, which answers for the pretended nodes: keeps their leases, runs and ends their pods as stages.yaml says.
+"""Starts KWOK, which answers for the simulated nodes: keeps their leases, runs and ends their pods as stages.yaml says.
 
 Used by all three kinds of cluster. Only nodes with the annotation `kwok.x-k8s.io/node: fake` are touched.
 """

@@ -1,4 +1,4 @@
-"""Pretended GPU nodes as Kubernetes objects: pure functions, used by `up --nodes`, tests and benchmarks.
+"""Simulated GPU nodes as Kubernetes objects: pure functions, used by `up --nodes`, tests and benchmarks.
 
 Labels are those that the real labellers write: AMD's node labeller with the GPU Operator's arguments on nodes of one
 kind of GPU, NVIDIA's GPU Feature Discovery, and the cloud's own for instance type, region and zone.

@@ -224,7 +224,7 @@ def test_an_existing_cluster_is_used_and_left_as_it_is(cluster: Cluster, tmp_pat
     use = {"CLUSTER": "existing", "CLUSTER_DIR": str(tmp_path / "mine"), **_paths(cluster)}
     assert command_line("up", **use).returncode == 0
     refused = command_line("up", "--nodes", **use)
-    assert refused.stderr == "pretended nodes in your own cluster need KWOK: set CLUSTER_KWOK=1\n"
+    assert refused.stderr == "simulated nodes in your own cluster need KWOK: set CLUSTER_KWOK=1\n"
     assert command_line("down", **use).returncode == 0
     assert not (tmp_path / "mine").exists()
     assert choice.status(cluster.dir)[0]

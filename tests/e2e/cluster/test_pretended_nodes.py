@@ -1,4 +1,4 @@
-"""Pretended nodes carry what the real labellers write: these tests need no cluster."""
+"""Simulated nodes carry what the real labellers write: these tests need no cluster."""
 
 import json
 import re

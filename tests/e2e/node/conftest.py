@@ -1,6 +1,6 @@
 """One cluster with real nodes for all tests of this folder, an operator in it, and a namespace for each test.
 
-The fixtures have the names of those for pretended nodes, and mean the same.
+The fixtures have the names of those for simulated nodes, and mean the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """/dev of a node: the few nodes that every system has, and those of its vendor's driver, which is not there.
 
-The pretended nodes are not open to everybody, and they are none of those that every container may open. /dev/kfd has
+The simulated nodes are not open to everybody, and they are none of those that every container may open. /dev/kfd has
 the number of a driver that opens without effect; the others have numbers without a driver, so opening them gives ENXIO
 ("No such device or address") exactly where control group and file mode both allow it.
 """

@@ -30,13 +30,13 @@ class cuda:
     get_device_properties = staticmethod(lambda index: _Properties)
 def ones(*size, device): return _Tensor()
 """
-"""A torch that computes: the pretended devices of these nodes do not."""
+"""A torch that computes: the simulated devices of these nodes do not."""
 
 AMD = {"vendors": ["AMD"]}
 
 
 def with_torch(team: Trainers, *, hip: str | None = None, cuda: str | None = None) -> dict[str, Any]:
-    """Parts of a job whose Python finds a pretended torch, built for one of the two backends."""
+    """Parts of a job whose Python finds a simulated torch, built for one of the two backends."""
     version = f"__version__ = '2.9.1'\nhip = {hip!r}\ncuda = {cuda!r}\n"
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "torch"}}
     team.api.create(CONFIG_MAPS.format(team.namespace), {**body, "data": {"version": version, "init": COMPUTES}})

@@ -23,7 +23,7 @@ def tried(path):
     try:
         os.close(os.open(path, os.O_RDWR))
     except OSError as error:
-        # The pretended devices have no driver. The kernel says so only to those who may open them.
+        # The simulated devices have no driver. The kernel says so only to those who may open them.
         return "opens" if error.errno == errno.ENXIO else errno.errorcode[error.errno]
     return "opens"
 kinds = ("/dev/kfd", "/dev/dri/*", "/dev/nvidia*", "/host/*", "/host/dri/*")

@@ -27,7 +27,7 @@ class Trainers(Team):
         """
         spec.setdefault("images", {backend: {"image": image} for backend in ("cuda", "rocm")})
         spec.setdefault("resources", {"cpu": "500m", "memory": "512Mi"})
-        # The pretended devices do not compute, and a preflight would say so.
+        # The simulated devices do not compute, and a preflight would say so.
         spec.setdefault("preflight", "Disabled")
         if command:
             spec["command"] = list(command)

@@ -1,4 +1,4 @@
-"""The whole preflight under the oldest Python that it promises, with pretended torches; and by the rendered shell words."""
+"""The whole preflight under the oldest Python that it promises, with simulated torches; and by the rendered shell words."""
 
 from __future__ import annotations
 
