@@ -16,8 +16,9 @@ Schema = dict[str, Any]
 
 HEAD: Final = """# Fields
 
-Every field that a manifest may have. `kubectl explain gpujob.spec.placement` says the same in a cluster, and a manifest that breaks a
-rule is rejected with the field, the reason and an example. Quantities are written as Kubernetes writes them: `80G` is 80 × 10⁹ bytes,
+For authors of manifests: every field that a manifest may have. `kubectl explain gpujob.spec.placement` says the same in a
+cluster, and a manifest that breaks a rule is rejected with the field, the reason and an example.
+Quantities are written as Kubernetes writes them: `80G` is 80 × 10⁹ bytes,
 `80Gi` is 80 × 2³⁰; `80GB` and `80GiB` mean the same. Amounts of money are text (`"2.10"`), so that no digit
 is lost. `make generate` makes this page from `operator/gpujob/api`.
 """

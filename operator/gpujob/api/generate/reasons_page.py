@@ -13,7 +13,8 @@ from gpujob.values.reasons import SECTIONS, Reason
 
 HEAD: Final = """# Reasons
 
-Each condition, event and line of `plan` and `explain` has a reason, one word, and a sentence with the numbers and names of its case.
+For readers of a status or a plan. Each condition, event and line of `plan` and `explain` has a reason, one word, and a sentence
+with the numbers and names of its case.
 The word is the same everywhere, and an anchor of this page: `reasons.md#MemTooSmall`; `kubectl gpujob reasons MemTooSmall` prints it.
 `make generate` makes this page from `operator/gpujob/values/reasons.py`.
 """
