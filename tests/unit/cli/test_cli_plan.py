@@ -223,6 +223,14 @@ def test_what_is_wrong_with_the_job_itself_is_said_once(plan: Command) -> None:
     assert wide.count("no command is given") == 1, "what is uncertain on every pool is so of the job"
 
 
+def test_a_row_with_a_reason_of_its_own_names_the_sentence_s_reason_too(plan: Command) -> None:
+    lines = plan(manifest(gpuMemory="80Gi", gpusPerNode=16, placement={"capacityTypes": ["Spot"]})).out.splitlines()
+    assert "its nodes are OnDemand; placement.capacityTypes accepts Spot" in lines[0]
+    rows = [line for line in table_of(lines) if not line.startswith(" ")][1:]
+    assert len(rows) > 3
+    assert all("Rejected  as above; needs " in row for row in rows), rows
+
+
 def test_images_that_fail_for_one_reason_take_one_line(gpujob: Command, tmp_path: Path) -> None:
     newer = manifest(framework={"name": "pytorch", "version": ">=2.13"}, requires=["BF16"])
     (tmp_path / "job.yaml").write_text(newer, encoding="utf-8")

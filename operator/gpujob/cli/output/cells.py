@@ -108,13 +108,15 @@ def memory_line(candidates: Sequence[Candidate]) -> str:
 
 
 ABOVE: Final = "the reason above"
-"""In place of a reason that holds for every pool, which the sentence says."""
+"""In place of the reasons of a pool if all of them hold for every pool, which the sentence says."""
 
 
 def why(candidate: Candidate, general: Container[Finding], *, every: bool = False) -> str:
-    """The reasons of the candidate itself, as `in_words` says them; problems of the job are above the table."""
+    """The reasons of the candidate, as `in_words` says them; those that hold for every pool by reference to the sentence above."""
     own = [finding for finding in candidate.reasons if finding not in general]
-    return in_words(candidate, own, every=every) or (ABOVE if candidate.reasons else "")
+    if not own:
+        return ABOVE if candidate.reasons else ""
+    return "as above; " * (len(own) < len(candidate.reasons)) + in_words(candidate, own, every=every)
 
 
 def money(micro: int | None) -> str:
