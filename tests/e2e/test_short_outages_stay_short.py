@@ -293,7 +293,7 @@ def test_watches_that_end_again_and_again_lose_no_event(proxy: FaultProxy, jobs:
     while not set(jobs.states().values()) <= set(ENDS.values()) and cuts < 40:
         proxy.cut_watches()
         cuts += 1
-        time.sleep(0.2)
+        time.sleep(0.2)  # The time that each watch lives.
     jobs.have_ended(HEALED_WITHIN, since=proxy.heal())
     assert cuts > 2
 

@@ -162,7 +162,7 @@ def test_a_process_that_was_stopped_does_not_stand_still_for_that_time(tmp_path:
         time.sleep(stopped)  # The pause itself.
         run.process.send_signal(signal.SIGCONT)
         # It notes the pause with its next beat: without that the difference stays.
-        after, passed, end = run.still(), time.monotonic() - began, time.monotonic() + 10.0
+        after, passed, end = run.still(), time.monotonic() - began, time.monotonic() + PATIENCE
         while after > before + passed - stopped + 2.0 and time.monotonic() < end:
             time.sleep(0.2)
             after, passed = run.still(), time.monotonic() - began

@@ -49,7 +49,7 @@ MODULE = compile("float_of = 1\nx.item()\n", "program.py", "exec")
 @pytest.fixture
 def tensor() -> Iterator[Any]:
     made: Any = Tensor()
-    made.seconds = 2.0
+    made.seconds = 600.0  # A daemon's thread: it ends with the process.
     yield made
     made.lock.release()
 
@@ -69,7 +69,7 @@ def tensor() -> Iterator[Any]:
 def test_the_copy_to_the_host_that_a_frame_waits_in(tensor: Any, calls: Any, name: str | None) -> None:
     thread = threading.Thread(target=calls, args=(tensor,), daemon=True)
     thread.start()
-    end, before, frames = time.monotonic() + 10, [], list[str]()
+    end, before, frames = time.monotonic() + 60, [], list[str]()
     # It waits in the call once it is where it was a moment ago.
     while time.monotonic() < end and (not frames or frames != before or "(threading.py:" in frames[0]):
         time.sleep(0.05)
