@@ -29,6 +29,8 @@ _SPAN: Final = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 
 OF_OTHERS: Final = {
     "--build-arg": "docker build",
+    "--gpu_ids": "accelerate launch",
+    "--include": "deepspeed",
     "--kv-cache-dtype": "vllm serve",
     "--metric-labels-allowlist": "kube-state-metrics",
     "--nnodes": "torchrun",

@@ -33,13 +33,13 @@ def child(number: int = 1, uid: str = "c1", version: int = 3, **spec: Any) -> di
 
 
 def pod(
-    name: str = "p", version: int = 10, owner: str = "c1", namespace: str = "team", labels: Any = None, **status: Any
+    name: str = "p", version: int = 10, owner: str = "c1", namespace: str = "team", of: str | None = "u", **status: Any
 ) -> dict[str, Any]:
     return {
         "metadata": {
             "name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": str(version),
-            "labels": {Label.JOB_UID: "u"} if labels is None else labels,
-            "ownerReferences": [{"kind": "Job", "name": child_name("j", "u", 1), "uid": owner, "controller": True}],
+            "labels": {Label.JOB_UID: of} if of else {},
+            "ownerReferences": [{"kind": "Job", "name": child_name("j", of or "", 1), "uid": owner, "controller": True}],
         },
         "spec": {"nodeName": "n1"},
         "status": {"phase": "Running", "containerStatuses": [{"name": "train", "state": {"running": {}}}], **status},
@@ -116,7 +116,7 @@ def test_a_list_without_the_pod_keeps_what_was_seen_last() -> None:
         ended(0),
         {"conditions": [DISRUPTED], "owner": "another"},
         {"conditions": [DISRUPTED], "namespace": "other"},
-        {"conditions": [DISRUPTED], "labels": {}},
+        {"conditions": [DISRUPTED], "of": None},
     ],
     ids=["it ran", "ended well", "of another Job", "in another namespace", "of no job"],
 )
