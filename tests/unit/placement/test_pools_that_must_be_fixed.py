@@ -139,7 +139,7 @@ NONE_HAS_MORE = "no known NVIDIA device has more than 274.77Gi (GB300)"
         ({"model": {"name": BIG}, "gpusPerNode": 8}, f"the model needs 790.96Gi on each of 8 GPUs, and {NONE_HAS_MORE}"),
         ({"model": {"name": "llama-3.1-70b"}, "gpusPerNode": 8}, ""),
         ({"model": {"name": "llama-3.1-70b", "sharding": "None"}, "gpusPerNode": 8},
-         f"the model needs 1493.32Gi on each of 8 GPUs, and {NONE_HAS_MORE}"),
+         f"the model needs 1521.83Gi on each of 8 GPUs, and {NONE_HAS_MORE}"),
         ({"requires": ["FP8FNUZ"]}, "requires FP8FNUZ, which no known NVIDIA device has"),
         ({"requires": ["FP8OCP"]}, ""),
         ({"gpuMemory": "80Gi", "placement": {"accelerators": {"allow": ["L4", "T4"]}}},

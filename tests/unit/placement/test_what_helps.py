@@ -301,8 +301,8 @@ def test_what_acts_on_steps_has_a_warning_for_inference(spec: dict[str, Any], sa
 
 def test_what_is_looked_at_does_not_grow_with_what_a_job_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    real = search._distinct
-    monkeypatch.setattr(search, "_distinct", lambda steps, seen: (looked_at.append(len(steps)), real(steps, seen))[1])
+    real = search.distinct
+    monkeypatch.setattr(search, "distinct", lambda steps, seen: (looked_at.append(len(steps)), real(steps, seen))[1])
     kinds = (H100, A100, L4, MI300X)
     nodes = [node(f"n{number}-{index}", kind, 8) for number, kind in enumerate(kinds) for index in range(2)]
     asks = {

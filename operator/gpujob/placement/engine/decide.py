@@ -44,11 +44,11 @@ def decide_in_pieces(
     demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None, known: KnownResults | None = None
 ) -> Pieces[Decision]:
     """The same in pieces, one for each gang."""
-    sized = estimated(demand, fleet, catalog)
+    sized = estimated(demand, fleet, catalog, only=only)
     decision = yield from _decided(sized, fleet, catalog, only, known)
     if not demand.sized_by_model or any(each.outcome in _WITH_ROOM for each in decision.candidates):
         return decision
-    tight = estimated(demand, fleet, catalog, tight=True)
+    tight = estimated(demand, fleet, catalog, tight=True, only=only)
     if not has_more_gangs(tight, sized):
         return decision
     return (yield from _decided(tight, fleet, catalog, only))

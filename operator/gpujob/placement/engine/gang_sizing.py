@@ -8,8 +8,7 @@ this, the decision assumes it and warns.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 from operator import attrgetter
@@ -19,7 +18,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import MOST_NODES, NodeSizes, Pool
 from gpujob.placement.engine.gang_groups import GangGroup, first_that_holds, groups_in_search_order
-from gpujob.placement.engine.sizing_scope import closed_pools, most_gpus
+from gpujob.placement.engine.sizing_scope import by_admission, most_gpus, pools_by_size
 from gpujob.placement.filters.memory import known_heads
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
@@ -46,8 +45,8 @@ def estimated(
     names or for those that hold the model.
 
     With `tight`, also those that hold it with a warning (MemTight, HeadsNotDivided) or on more nodes, if others hold it otherwise: the
-    fewest GPUs on each number of nodes, on pools that some gang may run on. With `choosing`, no gangs for pools that are infeasible
-    for each gang that holds it, nor for other pools than `only`.
+    fewest GPUs on each number of nodes, on pools that some gang may run on. With `only`, no gangs for other pools; with `choosing`, nor
+    for pools that are infeasible for each gang that holds it.
     """
     demand = _resolved(demand, catalog)
     if demand.model is None:
@@ -61,11 +60,11 @@ def estimated(
     # A model that is spread takes its whole size on one GPU.
     pools: dict[Gang, list[str]] = {}
     limits = most_gpus(demand, fleet, catalog, only) if choosing else None
-    by_size = _sizes(fleet, demand.nodes if demand.nodes_said else 1)
+    by_size = pools_by_size(fleet, demand.nodes if demand.nodes_said else 1, None if choosing else only)
     scopes = [(by_size, tight)]
     if tight and not choosing:
-        closed = closed_pools(demand, fleet, catalog)
-        scopes = [(_among(by_size, closed, inside=inside), not inside) for inside in (False, True)]
+        some, none = by_admission(by_size, demand, fleet, catalog)
+        scopes = [(some, True), (none, False)]
     for (sizes, whole), named, more in ((*each, more) for of_scope, more in scopes for each in of_scope.items()):
         largest = sizes[0][0]
         memories = [each for each in named if limits is None or _may_hold(needs, each, limits.get(each, 0), largest)]
@@ -178,7 +177,7 @@ def _as_named(demand: Demand, gang: Gang, fleet: Fleet, catalog: Catalog) -> Ite
         return
     whole, shared = estimates_of(work).on(gang.gpus), partial(estimates_of(_spread(work)).on, gang.gpus)
     pools: dict[bool, list[str]] = {False: [], True: []}
-    for of_memory in _sizes(fleet, 1).values():
+    for of_memory in pools_by_size(fleet, 1).values():
         for memory, names in of_memory.items():
             pools[_is_sharded(whole, shared, memory)] += names
     for sharded, names in pools.items():
@@ -192,43 +191,6 @@ def _is_sharded(whole: Estimate, shared: Callable[[], Estimate], memory: float) 
     if whole.expected > memory:
         return True
     return whole.high > memory and shared().high <= memory
-
-
-_BySize = Mapping[tuple[NodeSizes, bool], Mapping[float, list[str]]]
-
-
-def _sizes(fleet: Fleet, nodes: int) -> _BySize:
-    """The names of the pools by the devices of their nodes and the bytes of a device (infinite if unknown), because many pools
-    have one size. Cached with the fleet until a pool's size changes, except for gangs of many nodes.
-    """
-    if nodes > MOST_NODES:
-        return _by_size((pool.name, pool.node_sizes(nodes), *pool.size[2:]) for pool in fleet.pools)
-    # Comparing all sizes takes a tenth of a decision, so a fleet that stays as it is remembers the result.
-    known: _BySize | None = fleet.__dict__.get("sizes")
-    if known is None:
-        sizes = list(map(attrgetter("size"), fleet.pools))
-        kept = fleet.answers.get(_sizes)
-        if kept is None or kept[0] != sizes:
-            kept = fleet.answers[_sizes] = (sizes, _by_size(sizes))
-        known = fleet.__dict__["sizes"] = kept[1]
-    return known
-
-
-def _by_size(sizes: Iterable[tuple[str, NodeSizes, bool, int | None]]) -> _BySize:
-    found: dict[tuple[NodeSizes, bool], dict[float, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for name, nodes, whole, memory in sizes:
-        found[nodes, whole][inf if memory is None else memory].append(name)
-    return found
-
-
-def _among(by_size: _BySize, names: Set[str], *, inside: bool) -> _BySize:
-    """Those of the pools that are among these names, or those that are not."""
-    found: dict[tuple[NodeSizes, bool], dict[float, list[str]]] = {}
-    for size, of_memory in by_size.items():
-        asked = {memory: [name for name in pools if (name in names) is inside] for memory, pools in of_memory.items()}
-        if some := {memory: pools for memory, pools in asked.items() if pools}:
-            found[size] = some
-    return found
 
 
 def _alternatives(

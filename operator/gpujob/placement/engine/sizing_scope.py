@@ -7,18 +7,52 @@ does without the estimates for it, and an explanation shows the fewest GPUs that
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
+from operator import attrgetter
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.pools.pool import MOST_NODES, NodeSizes, Pool
 from gpujob.placement.filters.fixable import can_be_fixed
 from gpujob.placement.filters.selection import PoolClass, pool_class_of, rules_for_every_gang
 from gpujob.placement.images.compatibility import suitability
 from gpujob.placement.images.filters import required_by
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.pool_order import kept_with_facts
+
+PoolsBySize = Mapping[tuple[NodeSizes, bool], Mapping[float, list[str]]]
+"""Names of pools by the devices of their nodes, whether these are given whole, and the bytes of a device."""
+
+_Sized = tuple[str, NodeSizes, bool, float | None]
+
+
+def pools_by_size(fleet: Fleet, nodes: int, only: str | None = None) -> PoolsBySize:
+    """The names of the pools, or of one, by the devices of their nodes and the bytes of a device (infinite if unknown), because many
+    pools have one size. Cached with the fleet until a pool's size changes, except for gangs of many nodes.
+    """
+    alone = fleet.pool(only) if only is not None else None
+    if nodes > MOST_NODES:
+        pools = fleet.pools if alone is None else [alone]
+        return _by_size((pool.name, pool.node_sizes(nodes), *pool.size[2:]) for pool in pools)
+    if alone is not None:
+        return _by_size([alone.size])
+    # Comparing all sizes takes a tenth of a decision, so a fleet that stays as it is remembers the result.
+    known: PoolsBySize | None = fleet.__dict__.get("sizes")
+    if known is None:
+        sizes = list(map(attrgetter("size"), fleet.pools))
+        kept = fleet.answers.get(pools_by_size)
+        if kept is None or kept[0] != sizes:
+            kept = fleet.answers[pools_by_size] = (sizes, _by_size(sizes))
+        known = fleet.__dict__["sizes"] = kept[1]
+    return known
+
+
+def _by_size(sizes: Iterable[_Sized]) -> PoolsBySize:
+    found: dict[tuple[NodeSizes, bool], dict[float, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for name, nodes, whole, memory in sizes:
+        found[nodes, whole][inf if memory is None else memory].append(name)
+    return found
 
 
 def most_gpus(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None) -> Mapping[float, float]:
@@ -40,17 +74,22 @@ def most_gpus(demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None =
     return found
 
 
-def closed_pools(demand: Demand, fleet: Fleet, catalog: Catalog) -> Set[str]:
-    """The names of the pools that no gang may run on."""
-    admits, of_classes = _Admission(demand, fleet, catalog), dict[PoolClass, bool]()
-    closed = set[str]()
-    for pool in fleet.pools:
-        key = pool_class_of(pool)
-        if key not in of_classes:
-            of_classes[key] = admits.some_gang(pool)
-        if not of_classes[key] or not admits.most_gpus(pool):
-            closed.add(pool.name)
-    return closed
+def by_admission(
+    by_size: PoolsBySize, demand: Demand, fleet: Fleet, catalog: Catalog
+) -> tuple[PoolsBySize, PoolsBySize]:
+    """The pools that some gang may run on, and those that none may run on."""
+    admission, of_classes = _Admission(demand, fleet, catalog), dict[PoolClass, bool]()
+    pools = {pool.name: pool for pool in fleet.pools}
+    found: tuple[list[_Sized], list[_Sized]] = [], []
+    for (nodes, whole), of_memory in by_size.items():
+        for memory, name in ((memory, name) for memory, names in of_memory.items() for name in names):
+            key = pool_class_of(pools[name])
+            if key not in of_classes:
+                of_classes[key] = admission.some_gang(pools[name])
+            admitted = of_classes[key] and admission.most_gpus(pools[name]) > 0
+            found[not admitted].append((name, nodes, whole, memory))
+    some, none = map(_by_size, found)
+    return some, none
 
 
 class _Admission:

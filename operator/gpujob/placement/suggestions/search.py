@@ -7,9 +7,8 @@ shown.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
@@ -20,7 +19,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.engine.pieces import Pieces, finished, first_of
 from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
-from gpujob.placement.scoring.candidate import Candidate, Change, Decision, Fix, lacks_nodes
+from gpujob.placement.scoring.candidate import Candidate, Decision, Fix, lacks_nodes
 from gpujob.placement.scoring.equal_pools import one_of_each_kind
 from gpujob.placement.scoring.waiting import only_waits_for_others, state_now, waits_for_others
 from gpujob.placement.suggestions.constraints import PRICE_LIMIT, higher_price, other_versions
@@ -28,7 +27,7 @@ from gpujob.placement.suggestions.proposal import Proposal, Repair, risks_of, sa
 from gpujob.placement.suggestions.repairs import REPAIRS
 from gpujob.placement.suggestions.requests import smaller_disk
 from gpujob.placement.suggestions.spelling import meant_words
-from gpujob.placement.suggestions.tried_pools import left_out
+from gpujob.placement.suggestions.steps import OF_MODEL, Step, distinct, pursued
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Reason, Verdict
 
@@ -41,16 +40,10 @@ MOST_CHANGES: Final = 4
 """The most changes that are shown together; with more it is hardly the same job."""
 
 TRIED: Final = 96
-"""The most changes that are verified for each further field: the nearest ones."""
+"""The most unlike changes that are verified for each further field: the nearest ones."""
 
 PROPOSED: Final = 1500
 """The most changes that are considered for each further field, pool by pool, the best ones first; the job itself sets no bound."""
-
-PURSUED: Final = 24
-"""The nearest changes that do not help alone, to which a further change is added; half of them whatever their fields."""
-
-ALIKE: Final = 3
-"""Of these the most that change the same fields, because many pools are equal."""
 
 
 def with_fix(decision: Decision, fleet: Fleet, catalog: Catalog) -> Decision:
@@ -63,8 +56,8 @@ def fix_in_pieces(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[
     if decision.verdict not in (Verdict.IMPOSSIBLE, Verdict.MISCONFIGURED) and not only_waits_for_others(decision):
         return decision
     found = yield from _searched(decision, decision.candidates, fleet, catalog)
-    if len(found.changes) > 1 if isinstance(found, _Step) else not found.startswith(HOPELESS):
-        joined = yield from left_out(decision, fleet, catalog)
+    if len(found.changes) > 1 if isinstance(found, Step) else not found.startswith(HOPELESS):
+        joined = yield from _left_out(decision, fleet, catalog)
         other = (yield from _searched(decision, joined, fleet, catalog)) if joined else ""
         steps = [step for step in (found, other) if not isinstance(step, str)]
         found = min(steps, key=lambda step: (len(step.changes), step.distance), default=found)
@@ -80,6 +73,17 @@ def fix_in_pieces(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[
     return replace(decision, fix=replace(fix, message=f"{fix.message}, {state_now(nearest)}"))
 
 
+def _left_out(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[tuple[Candidate, ...]]:
+    """In pieces: the candidates of joined pools that a decision does not show, if the model gives the number of GPUs. Such a pool is
+    no nearer for the gang of now, and may hold the smaller gang that a changed model needs.
+    """
+    there, found = {candidate.pool.name for candidate in decision.candidates}, list[Candidate]()
+    for name in sorted(fleet.joins - there) if decision.demand.sized_by_model else ():
+        yield
+        found += decide(decision.demand, fleet, catalog, only=name).candidates
+    return tuple(found)
+
+
 def fix_for_pool(decision: Decision, pool: Pool, fleet: Fleet, catalog: Catalog) -> Fix | str:
     """The smallest change that makes a job fit one pool that rejects it; if there is none, a sentence that says so."""
     of_pool = tuple(candidate for candidate in decision.candidates if candidate.pool.name == pool.name)
@@ -87,50 +91,51 @@ def fix_for_pool(decision: Decision, pool: Pool, fleet: Fleet, catalog: Catalog)
     return found if isinstance(found, str) else _fix(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """Some changes, their demand, their pool, and their distance."""
-
-    distance: float
-    changes: tuple[Change, ...]
-    demand: Demand
-    pool: str
-    answers: bool = True
-    """Whether the last change answers the first reason of the pool, as one of any changes that help must."""
-
-    @property
-    def order(self) -> tuple[object, ...]:
-        return (self.distance, [(change.field, str(change.after)) for change in self.changes], self.pool)
-
-
 def _searched(
     decision: Decision, candidates: tuple[Candidate, ...], fleet: Fleet, catalog: Catalog, only: str = ""
-) -> Pieces[_Step | str]:
+) -> Pieces[Step | str]:
     """The first step that helps, by the number of changes, then by distance; else the sentence that none does."""
-    start = _Step(0, (), decision.demand, only)
+    start = Step(0, (), decision.demand, only)
     none = _none(decision.demand, [pool for pool in fleet.pools if only in ("", pool.name)], fleet)
     candidates = candidates if only else one_of_each_kind(candidates)
     proposed = yield from first_of([_steps(start, candidates, decision.problems, fleet, catalog)], PROPOSED)
-    steps, seen, grown, unfixed = _distinct(proposed, ()), set[object](), "", ""
+    steps, seen, grown, unfixed = distinct(proposed, ()), set[object](), "", ""
     for _ in range(MOST_CHANGES):
-        for step in steps[:TRIED]:
+        near = yield from _that_may_help(steps, only, fleet, catalog)
+        for step in near:
             yield
             helps, lacking, misconfigured = _helps(step, fleet, catalog)
             if helps:
-                best = yield from _best(step, steps[:TRIED], fleet, catalog)
+                best = yield from _best(step, near, fleet, catalog)
                 return _cheapest(best, start.demand, fleet, catalog)
             grown = grown or (f"{said(step.changes)} {lacking}" if lacking else "")
             unfixed = unfixed or (_unfixed(step, fleet, catalog) if misconfigured else "")
-        seen.update(_key(step) for step in steps)
-        tried = _pursued(steps)
+        seen.update(step.key for step in steps)
+        tried = pursued(steps)
         proposed = yield from first_of((_further(step, fleet, catalog) for step in tried), PROPOSED)
-        steps = _distinct(proposed, seen)
+        steps = distinct(proposed, seen)
         if not steps and not grown:
             return unfixed or (yield from _hopeless(none, candidates, tried, fleet, catalog))
     return f"{none} on the nodes that are there; {grown}" if grown else unfixed or none
 
 
-def _unfixed(step: _Step, fleet: Fleet, catalog: Catalog) -> str:
+def _that_may_help(steps: Iterable[Step], only: str, fleet: Fleet, catalog: Catalog) -> Pieces[list[Step]]:
+    """The nearest steps whose changes help on some pool, in their order. Many unlike pools multiply the steps of each change, and
+    displace no other change.
+    """
+    near, verdicts = list[Step](), dict[object, Verdict]()
+    for step in steps:
+        changes = step.values
+        if changes not in verdicts and len(verdicts) < TRIED:
+            yield
+            verdicts[changes] = choose(step.demand, fleet, catalog, only=only or None).verdict
+        verdict = verdicts.get(changes, Verdict.IMPOSSIBLE)
+        if verdict is Verdict.PLACED or (verdict is not Verdict.IMPOSSIBLE and len(near) < TRIED):
+            near.append(step)
+    return near
+
+
+def _unfixed(step: Step, fleet: Fleet, catalog: Catalog) -> str:
     """What must be fixed first after the changes of a step; empty if nothing must."""
     nearest = next(iter(_after(step, fleet, catalog).candidates), None)
     if nearest is None or nearest.outcome is not Outcome.MISCONFIGURED:
@@ -144,40 +149,8 @@ def _none(demand: Demand, pools: Iterable[Pool], fleet: Fleet) -> str:
     return HOPELESS if all(is_closed(demand, pool, fleet) for pool in pools) else NOT_FOUND
 
 
-def _pursued(steps: Sequence[_Step]) -> list[_Step]:
-    """The nearest steps, first those of which few change the same fields, then the nearest of each further set of kinds, then of each
-    further set of fields, then the others: neither many pools nor many ways to answer one reason displace a kind of change. Several
-    reasons of a pool are answered in one order, and in others while there is room: one change may answer more than its own reason.
-    """
-    answering, others = ([step for step in steps if step.answers is answers] for answers in (True, False))
-    found = _in_turns(answering)[:PURSUED]
-    return found + _in_turns(others)[: max(0, PURSUED // 2 - len(found))]
-
-
-def _in_turns(steps: Iterable[_Step]) -> list[_Step]:
-    """Steps in the order in which they are pursued."""
-    alike: Counter[object] = Counter()
-    near, kinds, first, others = list[_Step](), list[_Step](), list[_Step](), list[_Step]()
-    for step in steps:
-        fields, kind = tuple(_fields(step)), _kind(step)
-        alike.update((fields, kind))
-        if len(near) < PURSUED // 2 and alike[fields] <= ALIKE:
-            near.append(step)
-        else:
-            (kinds if alike[kind] == 1 else first if alike[fields] == 1 else others).append(step)
-    return [*near, *kinds, *first, *others]
-
-
-def _kind(step: _Step) -> frozenset[str]:
-    """The kinds of a step's changes: many fields make a model lighter, and one of them is often enough."""
-    return frozenset(_OF_MODEL if field.startswith(_OF_MODEL) else field for field in _fields(step))
-
-
-_OF_MODEL: Final = "spec.model."
-
-
 def _hopeless(
-    sentence: str, candidates: Iterable[Candidate], steps: Iterable[_Step], fleet: Fleet, catalog: Catalog
+    sentence: str, candidates: Iterable[Candidate], steps: Iterable[Step], fleet: Fleet, catalog: Catalog
 ) -> Pieces[str]:
     """States that no change of the job helps, and what blocks the nearest change if that is not shown yet."""
     messages = {finding.message for candidate in candidates for finding in candidate.reasons}
@@ -190,20 +163,20 @@ def _hopeless(
     return sentence
 
 
-def _further(step: _Step, fleet: Fleet, catalog: Catalog) -> Iterator[_Step]:
+def _further(step: Step, fleet: Fleet, catalog: Catalog) -> Iterator[Step]:
     """A step with one more change: of another field, or of a value that was not changed far enough."""
     decision = _after(step, fleet, catalog)
     yield from _steps(step, decision.candidates, decision.problems, fleet, catalog)
 
 
-def _after(step: _Step, fleet: Fleet, catalog: Catalog) -> Decision:
+def _after(step: Step, fleet: Fleet, catalog: Catalog) -> Decision:
     """The outcome of the job on the step's pool after its changes."""
     return decide(step.demand, fleet, catalog, only=step.pool or None)
 
 
 def _steps(
-    step: _Step, candidates: Iterable[Candidate], problems: Collection[Finding], fleet: Fleet, catalog: Catalog
-) -> Iterator[_Step]:
+    step: Step, candidates: Iterable[Candidate], problems: Collection[Finding], fleet: Fleet, catalog: Catalog
+) -> Iterator[Step]:
     """For each rejected candidate, the changes that answer its reasons; fewer reasons are nearer. Nothing else helps a job with unknown
     words, so that these are answered first.
     """
@@ -242,7 +215,7 @@ _BY_IMAGE: Final = frozenset({other_versions, smaller_disk})
 """Repairs whose proposals depend on the candidate's image."""
 
 
-def _with(step: _Step, proposal: Proposal, pool: str, others: int, *, answers: bool) -> Iterator[_Step]:
+def _with(step: Step, proposal: Proposal, pool: str, others: int, *, answers: bool) -> Iterator[Step]:
     """The step with a proposal; none if a list that was changed already would change its length again."""
     change, changes = proposal.change, list(step.changes)
     for index, earlier in enumerate(changes):
@@ -256,27 +229,10 @@ def _with(step: _Step, proposal: Proposal, pool: str, others: int, *, answers: b
         changes = sorted(
             (*changes, change), key=lambda each: (not each.field.startswith("spec.placement."), each.field)
         )
-    yield _Step(step.distance + proposal.distance + others, tuple(changes), proposal.demand, pool, answers)
+    yield Step(step.distance + proposal.distance + others, tuple(changes), proposal.demand, pool, answers)
 
 
-def _distinct(steps: Iterable[_Step], seen: Collection[object]) -> list[_Step]:
-    """The steps by distance, of equal changes for one pool the nearest."""
-    nearest: dict[object, _Step] = {}
-    for step in steps:
-        key = _key(step)
-        if key in seen:
-            continue
-        other = nearest.get(key, step)
-        nearer = step if step.distance < other.distance else other
-        nearest[key] = replace(nearer, answers=True) if step.answers or other.answers else nearer
-    return sorted(nearest.values(), key=lambda step: step.order)
-
-
-def _key(step: _Step) -> object:
-    return frozenset((change.field, str(change.after)) for change in step.changes), step.pool
-
-
-def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str, bool]:
+def _helps(step: Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str, bool]:
     """Whether the job is placed then, or waits for devices that become free; else the nodes that a pool lacks, in words, and whether
     something must be fixed first.
 
@@ -292,12 +248,12 @@ def _helps(step: _Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str, bool
     return False, next((f"pool {each.pool.name} {finding.message}" for each, finding in lacking), ""), False
 
 
-def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) -> Pieces[_Step]:
+def _best(first: Step, steps: Sequence[Step], fleet: Fleet, catalog: Catalog) -> Pieces[Step]:
     """Of the steps that change the same fields and are as near as the first one that helps, the one that places the job now, at the
     lowest price; of price limits the lowest one. If the model may not run with it (MemTight, HeadsNotDivided), the nearest step with
     which it surely runs: one of these fields, or, if engines reject the model (HeadsNotDivided), one that changes the model.
     """
-    alike, there = [step for step in steps if _fields(step) == _fields(first)], list[tuple[Candidate, _Step]]()
+    alike, there = [step for step in steps if step.fields == first.fields], list[tuple[Candidate, Step]]()
     near = [step for step in alike if math.isclose(step.distance, first.distance)]
     for step in near:
         yield
@@ -306,25 +262,21 @@ def _best(first: _Step, steps: Sequence[_Step], fleet: Fleet, catalog: Catalog) 
     if not there:
         return first
     cheapest, found = min(there, key=lambda each: (each[0].risk, each[0].price_per_hour or math.inf))
-    of_model = [step for step in steps if _kind(step) == {_OF_MODEL} and step not in alike] if cheapest.risk > 1 else []
-    for step in [*alike, *of_model] if cheapest.risk and _fields(first) != [PRICE_LIMIT] else ():
+    of_model = [step for step in steps if step.kind == {OF_MODEL} and step not in alike] if cheapest.risk > 1 else []
+    for step in [*alike, *of_model] if cheapest.risk and first.fields != (PRICE_LIMIT,) else ():
         yield
         if (placed := _placed(step, fleet, catalog)) is not None and not placed.risk:
             return step
     return found
 
 
-def _fields(step: _Step) -> list[str]:
-    return [change.field for change in step.changes]
-
-
-def _placed(step: _Step, fleet: Fleet, catalog: Catalog) -> Candidate | None:
+def _placed(step: Step, fleet: Fleet, catalog: Catalog) -> Candidate | None:
     """The candidate with which a step places the job now; None if it does not."""
     choice = choose(step.demand, fleet, catalog, only=step.pool or None).choice
     return choice.candidate if choice is not None else None
 
 
-def _cheapest(step: _Step, start: Demand, fleet: Fleet, catalog: Catalog) -> _Step:
+def _cheapest(step: Step, start: Demand, fleet: Fleet, catalog: Catalog) -> Step:
     """The step with the lowest sufficient price limit, that of the job at first if it is enough, because other changes may have made
     the job cheaper.
     """
@@ -346,5 +298,5 @@ def _cheapest(step: _Step, start: Demand, fleet: Fleet, catalog: Catalog) -> _St
     return step
 
 
-def _fix(step: _Step) -> Fix:
+def _fix(step: Step) -> Fix:
     return Fix(f"{said(step.changes)} it would fit pool {step.pool}", step.changes, step.pool, step.demand)
