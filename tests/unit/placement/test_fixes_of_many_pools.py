@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
-from builders import A100, A100_40, MI210, MI300X, T4, Nvidia, Object, demand, fleet, gpupool, node
+from builders import (
+    A100,
+    A100_40,
+    H100,
+    L4,
+    L40S,
+    MI210,
+    MI250X,
+    MI300X,
+    T4,
+    Nvidia,
+    Object,
+    demand,
+    fleet,
+    gpupool,
+    node,
+)
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.engine.choose import choose
@@ -143,3 +160,39 @@ def test_a_node_with_a_taint_hides_no_fix_of_pools_that_are_joined(more: list[Ob
         "spec.model.gradientCheckpointing": "Layers",
         "spec.model.method": "LoRA",
     }
+
+
+KINDS = (MI250X, A100_40, L4, A10G, T4, H100, MI300X, L40S)
+VERSIONS = {
+    True: ("6.14.14", "6.2.4", "6.10.5", "6.12.12"),
+    False: ("580.95.05", "535.104.05", "550.54.15", "570.10.01"),
+}
+
+
+def many(number: int) -> list[Object]:
+    """Nodes of unlike pools: of eight devices in turn, with one of four drivers, three sizes and three prices each."""
+    choices, objects = random.Random(5), list[Object]()
+    for index in range(number):
+        device, of_amd = KINDS[index % len(KINDS)], KINDS[index % len(KINDS)] in (MI250X, MI300X)
+        gpus, price, version = choices.choice([3, 5, 8]), choices.choice("123"), choices.choice(VERSIONS[of_amd])
+        labels = {"amd.com/gpu.driver-version": version} if of_amd else driver(version)
+        zone = {
+            "topology.kubernetes.io/zone": choices.choice("ab"),
+            "topology.kubernetes.io/region": choices.choice("r"),
+        }
+        objects.append(node(f"n{index}", device, gpus, price=price, labels={**labels, **zone}))
+    return objects
+
+
+@pytest.mark.parametrize(
+    ("spec", "cap", "fields"),
+    [
+        ({"method": "QLoRA", "sequenceLength": 131072}, "5", {"spec.model.sequenceLength"}),
+        ({"method": "Full", "sequenceLength": 16384}, "0.50",
+         {"spec.model.gradientCheckpointing", "spec.placement.maxPricePerHour"}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("number", [40, 70])
+def test_many_unlike_pools_displace_no_change(number: int, spec: dict[str, Any], cap: str, fields: set[str]) -> None:
+    fix = fix_of(many(number), model={"name": "llama-3.1-70b", **spec}, placement={"maxPricePerHour": cap})
+    assert {change.field for change in fix.changes} == fields

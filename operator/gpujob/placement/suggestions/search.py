@@ -107,7 +107,7 @@ def _searched(
             helps, lacking, misconfigured = _helps(step, fleet, catalog)
             if helps:
                 best = yield from _best(step, near, fleet, catalog)
-                return _cheapest(best, start.demand, fleet, catalog)
+                return _cheapest(best, start.demand, fleet, catalog, only)
             grown = grown or (f"{said(step.changes)} {lacking}" if lacking else "")
             unfixed = unfixed or (_unfixed(step, fleet, catalog) if misconfigured else "")
         seen.update(step.key for step in steps)
@@ -207,7 +207,8 @@ def _steps(
                     found for reason, found in REPAIRS.items() if reason in reasons and repair in found
                 )
                 others, answers = len(candidate.reasons) - 1, repair in answering
-                yield from _with(step, proposal, candidate.pool.name, others, answers=answers)
+                for more in _with(step, proposal, candidate.pool.name, others, answers=answers):
+                    yield replace(more, device=candidate.pool.accelerator_id)
 
 
 _OF_IMAGES: Final = frozenset({Reason.FRAMEWORK_UNSUPPORTED, Reason.DISK_TOO_SMALL})
@@ -276,9 +277,9 @@ def _placed(step: Step, fleet: Fleet, catalog: Catalog) -> Candidate | None:
     return choice.candidate if choice is not None else None
 
 
-def _cheapest(step: Step, start: Demand, fleet: Fleet, catalog: Catalog) -> Step:
-    """The step with the lowest sufficient price limit, that of the job at first if it is enough, because other changes may have made
-    the job cheaper.
+def _cheapest(step: Step, start: Demand, fleet: Fleet, catalog: Catalog, only: str) -> Step:
+    """The step with the lowest price limit that is enough on any pool, that of the job first, because other changes may have
+    made the job cheaper.
     """
     raised = next((change for change in step.changes if change.field == PRICE_LIMIT), None)
     if raised is None or len(step.changes) == 1:
@@ -288,10 +289,13 @@ def _cheapest(step: Step, start: Demand, fleet: Fleet, catalog: Catalog) -> Step
         within = replace(step, changes=rest, demand=step.demand.but(max_price=limit))
         if _helps(within, fleet, catalog)[0]:
             return within
-    for proposal in higher_price(step.demand, _after(step, fleet, catalog).candidates[0], fleet, catalog):
+    every = decide(step.demand, fleet, catalog, only or None).candidates
+    with_room = [each for each in every if each.outcome in (Outcome.CHOSEN, Outcome.FITS)]
+    nearest = min(with_room or every[:1], key=lambda each: (each.risk, each.price_per_hour or math.inf))
+    for proposal in higher_price(step.demand, nearest, fleet, catalog):
         lower = replace(raised, after=proposal.change.after)
         changes = tuple(lower if change is raised else change for change in step.changes)
-        cheaper = replace(step, changes=changes, demand=proposal.demand)
+        cheaper = replace(step, changes=changes, demand=proposal.demand, pool=nearest.pool.name)
         lowered, now = cheaper.demand.max_price, step.demand.max_price
         if lowered is not None and (now is None or lowered < now) and _helps(cheaper, fleet, catalog)[0]:
             return cheaper

@@ -14,7 +14,10 @@ PURSUED: Final = 24
 """The nearest changes that do not help alone, to which a further change is added; half of them whatever their fields."""
 
 ALIKE: Final = 3
-"""Of these the most that change the same fields, because many pools are equal."""
+"""Of these the most that change the same fields on pools of any devices, because many pools are equal."""
+
+UNLIKE: Final = 12
+"""Of these the most that change the same fields, on pools of other devices each."""
 
 OF_MODEL: Final = "spec.model."
 """The fields that make a model lighter."""
@@ -30,6 +33,8 @@ class Step:
     pool: str
     answers: bool = True
     """Whether the last change answers the first reason of the pool, as one of any changes that help must."""
+    device: str = ""
+    """What the pool's devices are."""
 
     @property
     def order(self) -> tuple[object, ...]:
@@ -85,8 +90,10 @@ def _in_turns(steps: Iterable[Step]) -> list[Step]:
     near, kinds, first, others = list[Step](), list[Step](), list[Step](), list[Step]()
     for step in steps:
         fields, kind = step.fields, step.kind
-        alike.update((fields, kind))
-        if len(near) < PURSUED // 2 and alike[fields] <= ALIKE:
+        alike.update((fields, kind, (fields, step.device)))
+        unlike = alike[fields] <= ALIKE or (alike[fields, step.device] == 1 and alike[fields, ""] < UNLIKE)
+        if len(near) < PURSUED // 2 and unlike:
+            alike[fields, ""] += 1
             near.append(step)
         else:
             (kinds if alike[kind] == 1 else first if alike[fields] == 1 else others).append(step)
