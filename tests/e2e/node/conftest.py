@@ -18,6 +18,7 @@ from tests.e2e.node import devices, needs
 from tests.e2e.node.cluster import real_cluster
 from tests.e2e.node.training import Trainers
 from tests.e2e.operator_process import OperatorProcess, operator_kubeconfig
+from tests.ports import free_port
 
 _numbers = itertools.count(1)
 _LABELS = {"amd": "product-name", "nvidia": "product"}
@@ -47,7 +48,7 @@ def resident(cluster: Cluster, api: ApiServer) -> Iterator[OperatorProcess]:
     """The process behind `operator`; not for tests."""
     kubeconfig = operator_kubeconfig(api, cluster.dir / "operator.kubeconfig")
     process = OperatorProcess(cluster, api, kubeconfig, "main").brisk()
-    process.settings["GPUJOB_SCRAPE_SECONDS"] = "2"
+    process.settings |= {"GPUJOB_SCRAPE_SECONDS": "2", "GPUJOB_METRICS_PORT": str(free_port())}
     process.start_without_waiting_for_the_lease()
     yield process
     process.stop()

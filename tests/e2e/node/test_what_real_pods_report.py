@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.e2e.cluster import eventually
+from tests.e2e.cluster import Cluster, eventually
 from tests.e2e.node import store
+from tests.e2e.node.test_a_training_goes_on import checkpoints
 from tests.e2e.node.training import Trainers
 from tests.e2e.operator_process import NAMESPACE, OperatorProcess
 
+__all__ = ["checkpoints"]
 pytestmark = [pytest.mark.e2e, pytest.mark.node]
 
 BATCH = 32
@@ -48,6 +52,24 @@ while True:
 LISTEN = "import http.server; http.server.HTTPServer(('', 9466), http.server.BaseHTTPRequestHandler).serve_forever()"
 
 
+WAITS = """
+import os, pathlib, time
+while not pathlib.Path(os.environ["GPUJOB_CHECKPOINT_DIR"], "over").exists():
+    time.sleep(0.1)
+"""
+"""Ends when the file `over` is in its folder."""
+
+
+def refused_readings(operator: OperatorProcess) -> int:
+    """The readings at which nothing listened on a pod's port, as the operator's metrics count them."""
+    address = f"http://127.0.0.1:{operator.settings['GPUJOB_METRICS_PORT']}/metrics"
+    with urllib.request.urlopen(address, timeout=10) as answer:
+        found = re.search(
+            r'^gpujob_reporter_reads_total\{result="NoReporter"\} (\S+)', answer.read().decode(), re.MULTILINE
+        )
+    return int(float(found[1])) if found else 0
+
+
 def measured(team: Trainers, name: str) -> dict[str, Any] | None:
     status = team.status(name)
     return status if status.get("throughput", {}).get("samplesPerSecond") else None
@@ -77,10 +99,15 @@ def test_a_gang_reports_the_samples_of_all_its_ranks_and_its_profile_remembers_t
 
 
 def test_a_program_without_torch_reports_nothing_and_its_last_status_says_so(
-    operator: OperatorProcess, team: Trainers
+    operator: OperatorProcess, team: Trainers, cluster: Cluster, checkpoints: str
 ) -> None:
-    # Longer than the tries to read it that its silence must last.
-    uid = team.run("plain", "python3", "-c", "import time; time.sleep(14)", telemetry={})
+    volumes = [{"name": "runs", "persistentVolumeClaim": {"claimName": checkpoints}}]
+    uid = team.run("plain", "python3", "-c", WAITS, telemetry={}, volumes=volumes, checkpoint={"volume": "runs"})
+    team.until("plain", "Running")
+    # Its silence counts from the fifth try on.
+    enough = refused_readings(operator) + 6
+    eventually(lambda: refused_readings(operator) >= enough, 120, what="six readings that no reporter answers")
+    (cluster.dir / f"runs-of-{team.namespace}" / "over").touch()
     state, _ = team.result("plain", uid)
     found = team.condition("plain", "TelemetryReachable")
     assert (state, found["status"], found["reason"]) == ("Succeeded", "False", "NoReporter")
