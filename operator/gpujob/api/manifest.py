@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from gpujob.api.suggestions import choices, hint, hint_of_spec, meant, right_word
 from gpujob.api.table_examples import table_example
+from gpujob.api.valid_part import further_problems
 from gpujob.api.validation.rule import Rule, broken
 from gpujob.values.errors import BadManifest
 from gpujob.values.names import NO_NAMESPACE, is_namespace
@@ -90,48 +91,61 @@ def read_gpuruntime(document: Mapping[str, Any]) -> GPURuntime:
 def _read(kind: type[Kind], rules: Sequence[Rule], document: Mapping[str, Any]) -> Kind:
     if not isinstance(document, Mapping):
         raise BadManifest(f"not a {kind.__name__}: the document is no table of keys and values")
-    _check_header(kind, document)
+    wrong = _header(kind, document)
+    try:
+        text = _text(document, kind)
+    except BadManifest as error:
+        raise BadManifest(_first_of([*wrong.values(), *str(error).splitlines()])) from error
     try:
         # Through JSON text: only there pydantic accepts lists as tuples but not "2" as 2, like the API server.
-        model = kind.model_validate_json(_text(document, kind), strict=True)
+        model = kind.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise BadManifest(_sentences(error, kind)) from error
-    problems = [f"{path}: {message}" for path, message in broken(model, rules)]
+        found = error.errors(include_url=False)
+        said = [_sentence(each, kind) for each in found if _path(each["loc"]) not in wrong]
+        further = further_problems(kind, rules, text, [(each["loc"], each["type"]) for each in found])
+        raise BadManifest(_first_of([*wrong.values(), *said, *further])) from error
+    problems = [*wrong.values(), *(f"{path}: {message}" for path, message in broken(model, rules))]
     if problems:
         raise BadManifest(_first_of(problems))
     return model
 
 
-def _check_header(kind: type[BaseModel], document: Mapping[str, Any]) -> None:
-    name = kind.__name__
+def _header(kind: type[BaseModel], document: Mapping[str, Any]) -> dict[str, str]:
+    """The sentence about name and namespace, by field; raises BadManifest for another kind or version."""
     wrong = [
         f"{field}: must be {expected}, got {_shown(document[field])}"
-        for field, expected in (("apiVersion", API_VERSION), ("kind", name))
+        for field, expected in (("apiVersion", API_VERSION), ("kind", kind.__name__))
         if document.get(field, expected) != expected
     ]
     if wrong:
         raise BadManifest("\n".join(wrong))
     metadata = document.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return {}
+    name, namespace, found = metadata.get("name"), metadata.get("namespace"), dict[str, str]()
     # Kinds without namespaces ignore one, and an empty one is none.
-    if name == "GPUJob" and isinstance(metadata, Mapping) and metadata.get("namespace") not in (None, ""):
-        _check_namespace(metadata["namespace"])
-    if isinstance(metadata, Mapping) and metadata.get("name") is not None:
-        given = metadata["name"]
-        if isinstance(given, (bool, int, float)):
-            raise BadManifest(f"metadata.name: {_no_text(given)}")
-        if given == "":
-            raise BadManifest("metadata.name: is empty; write lower-case letters, digits, hyphens and dots")
-        if not isinstance(given, str) or _NAME.fullmatch(given) is None:
-            raise BadManifest(
-                f"metadata.name: {_shown(given)} is not a name; write lower-case letters, digits, hyphens and dots"
-            )
+    if kind.__name__ == "GPUJob" and namespace not in (None, "") and (said := _of_namespace(namespace)):
+        found["metadata.namespace"] = f"metadata.namespace: {said}"
+    if name is not None and (said := _of_name(name)):
+        found["metadata.name"] = f"metadata.name: {said}"
+    return found
 
 
-def _check_namespace(given: Any) -> None:
+def _of_name(given: Any) -> str:
+    """The fault of a name; empty without one."""
     if isinstance(given, (bool, int, float)):
-        raise BadManifest(f"metadata.namespace: {_no_text(given)}")
-    if not is_namespace(given):
-        raise BadManifest(f"metadata.namespace: {NO_NAMESPACE.format(_shown(given))}")
+        return _no_text(given)
+    if isinstance(given, str) and _NAME.fullmatch(given):
+        return ""
+    said = "is empty" if given == "" else f"{_shown(given)} is not a name"
+    return f"{said}; write lower-case letters, digits, hyphens and dots"
+
+
+def _of_namespace(given: Any) -> str:
+    """The fault of a namespace; empty without one."""
+    if isinstance(given, (bool, int, float)):
+        return _no_text(given)
+    return "" if is_namespace(given) else NO_NAMESPACE.format(_shown(given))
 
 
 def _text(document: Mapping[str, Any], kind: type[BaseModel]) -> str:
@@ -208,10 +222,6 @@ def _without_nulls(value: Any, depth: int = 0) -> Any:
         return [_without_nulls(inner, depth + 1) for inner in value]
     # 2.0 is the whole number 2 for the API server.
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
-
-
-def _sentences(error: ValidationError, kind: type[BaseModel]) -> str:
-    return _first_of([_sentence(problem, kind) for problem in error.errors(include_url=False)])
 
 
 def _first_of(sentences: Sequence[str]) -> str:

@@ -42,6 +42,36 @@ def test_a_deep_document_is_refused() -> None:
         read_gpujob({"spec": spec})
 
 
+def test_a_bad_name_and_unread_fields_hide_no_other_problem() -> None:
+    spec = {
+        "comand": ["python"],
+        "nodes": "two",
+        "framework": {"version": "2.9"},
+        "code": {"configMap": {"name": "a"}, "image": {"reference": "b"}},
+        "env": [{"name": "A B", "value": "x"}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    with pytest.raises(BadManifest) as refused:
+        read_gpujob({"metadata": {"name": "Bad_Name"}, "spec": spec})
+    fields = [line.partition(":")[0] for line in str(refused.value).splitlines()]
+    # Whether a mount has its volume is not known of a spec with a field that cannot be read.
+    assert fields == [
+        "metadata.name", "spec.env[0].name", "spec.nodes", "spec.comand", "spec.code", "spec.framework.version",
+    ]  # fmt: skip
+
+
+def test_a_name_that_is_no_text_is_reported_once() -> None:
+    with pytest.raises(BadManifest) as refused:
+        read_gpujob({"metadata": {"name": 5, "namespace": 6}, "spec": {"nodes": "2"}})
+    fields = [line.partition(":")[0] for line in str(refused.value).splitlines()]
+    assert fields == ["metadata.namespace", "metadata.name", "spec.nodes"]
+
+
+def test_a_manifest_without_a_spec_has_its_bad_name_reported_too() -> None:
+    with pytest.raises(BadManifest, match=r"^metadata.name: A is not a name; .*\nspec: is required; "):
+        read_gpujob({"metadata": {"name": "A"}})
+
+
 def test_several_problems_are_told_at_once() -> None:
     with pytest.raises(BadManifest) as refusal:
         read_gpujob({"spec": {"nodes": "two", "gpuMemry": "80G", "placement": {"vendor": "AMD"}}})

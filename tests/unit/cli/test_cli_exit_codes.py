@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from cli_room import CATALOG, MIXED, ROOT, Command, manifest
 
+from gpujob.cli.input.jobs import MOST_LINES
+
 VERDICTS = {
     "Placed": (0, manifest(gpusPerNode=1)),
     "Waiting": (3, manifest(nodes=2, gpusPerNode=8, gpuMemory="80G")),
@@ -78,6 +80,19 @@ def test_of_several_jobs_the_one_that_is_wrong_is_named(plan: Command) -> None:
     answer = plan(manifest("good") + manifest("bad", comand=["x"]))
     assert answer.code == 2
     assert answer.err == "error: -f -: GPUJob 2 of 2 (bad): spec.comand: unknown field; did you mean command?\n"
+
+
+def test_every_job_of_a_file_that_is_wrong_is_named_and_lines_beyond_the_most_are_counted(plan: Command) -> None:
+    answer = plan(manifest("first", comand=["x"]) + manifest("good") + manifest("Last", nodes=0))
+    starts = [line.removeprefix("error: -f -: ").split(": ")[:2] for line in answer.err.splitlines()]
+    assert starts == [
+        ["GPUJob 1 of 3 (first)", "spec.comand"],
+        ["GPUJob 3 of 3 (Last)", "metadata.name"],
+        ["GPUJob 3 of 3 (Last)", "spec.nodes"],
+    ]
+    many = plan("".join(manifest(f"j{number}", comand=["x"]) for number in range(MOST_LINES + 2))).err.splitlines()
+    assert len(many) == MOST_LINES + 1
+    assert many[-1] == "error: -f -: 2 more lines of this file"
 
 
 BAD_OPTIONS = {

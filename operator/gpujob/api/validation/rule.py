@@ -7,7 +7,7 @@ alone. The rules of each kind are in `jobs`, `pools` and `runtimes`, those that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -129,9 +129,14 @@ def relative_path(model: type[BaseModel], field: str) -> Rule:
                 and CONTROL.search(text) is None)  # fmt: skip
 
 
-def broken(model: BaseModel, rules: Sequence[Rule], path: str = "") -> Iterator[tuple[str, str]]:
-    """Path and sentence of every rule that a model or a part of it breaks, and of every duplicate entry."""
-    for rule in rules:
+def broken(
+    model: BaseModel, rules: Sequence[Rule], path: str = "", unread: Container[str] = ()
+) -> Iterator[tuple[str, str]]:
+    """Path and sentence of every rule that a model or a part of it breaks, and of every duplicate entry.
+
+    `unread`: the paths of parts with fields that could not be read, to which no rule is applied.
+    """
+    for rule in rules if path not in unread else ():
         if isinstance(model, rule.model):
             for place, sentence in rule.problems(model):
                 yield ".".join(filter(None, (path, place))), sentence
@@ -141,12 +146,12 @@ def broken(model: BaseModel, rules: Sequence[Rule], path: str = "") -> Iterator[
             continue
         inner = f"{path}.{info.alias or name}" if path else (info.alias or name)
         if isinstance(value, BaseModel):
-            yield from broken(value, rules, inner)
+            yield from broken(value, rules, inner, unread)
             continue
         yield from _repeated(value, info, inner)
         for index, part in enumerate(value):
             if isinstance(part, BaseModel):
-                yield from broken(part, rules, f"{inner}[{index}]")
+                yield from broken(part, rules, f"{inner}[{index}]", unread)
 
 
 def _repeated(entries: tuple[Any, ...], info: FieldInfo, path: str) -> Iterator[tuple[str, str]]:

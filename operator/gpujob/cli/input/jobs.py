@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.values.errors import BadManifest
+from gpujob.values.finding import counted
 from gpujob.values.untrusted import one_line, table
 from gpujob.values.vocabulary import GROUP
 
@@ -17,6 +18,9 @@ CLUSTER_KINDS: Final = frozenset(
     {"Node", "Pod", "GPUPool", "GPURuntime", "RuntimeClass", "ResourceSlice", "ResourceQuota", "GPUJobProfile"}
 )
 """Kinds of a cluster description; in a manifest they would be ignored without a message."""
+
+MOST_LINES: Final = 40
+"""The most problems of a file with several jobs that are reported at once."""
 
 
 def read_jobs(text: str, namespace: str | None, notes: list[str] | None = None) -> list[GPUJob]:
@@ -40,7 +44,7 @@ def read_jobs(text: str, namespace: str | None, notes: list[str] | None = None) 
         if not metadata.get("name") and not metadata.get("generateName"):
             notes.append(f"{which} has no metadata.name, without which the API server refuses it; write one")
         found[number] = _with_allowed(item, which, notes)
-    jobs = [_one_of(found, number, namespace) for number in range(len(found))]
+    jobs = _each_of(found, namespace)
     if not jobs:
         kinds = sorted({one_line(str(item.get("kind"))[:60]) for item in objects})
         there = f"only {', '.join(kinds)}" if kinds else "nothing"
@@ -92,17 +96,27 @@ def _is_job(item: Mapping[str, Any]) -> bool:
     return False
 
 
-def _one_of(found: Sequence[Mapping[str, Any]], number: int, namespace: str | None) -> GPUJob:
-    """One of the jobs of a manifest; with several, the error names it."""
-    try:
-        return _job(found[number], namespace)
-    except BadManifest as error:
-        if len(found) == 1:
-            raise
-        name = table(found[number], "metadata").get("name")
-        called = f" ({one_line(name[:63])})" if isinstance(name, str) and name else ""
-        which = f"GPUJob {number + 1} of {len(found)}{called}"
-        raise BadManifest("\n".join(f"{which}: {line}" for line in str(error).splitlines())) from error
+def _each_of(found: Sequence[Mapping[str, Any]], namespace: str | None) -> list[GPUJob]:
+    """The jobs of a manifest; BadManifest has the problems of all of them, and with several jobs each problem names its job."""
+    jobs: list[GPUJob] = []
+    wrong: list[str] = []
+    for number, item in enumerate(found):
+        try:
+            jobs.append(_job(item, namespace))
+        except BadManifest as error:
+            which = f"{_called(number, found)}: " if len(found) > 1 else ""
+            wrong += [f"{which}{line}" for line in str(error).splitlines()]
+    if wrong:
+        more = [f"{counted(len(wrong) - MOST_LINES, 'more line')} of this file"] if len(wrong) > MOST_LINES else []
+        raise BadManifest("\n".join([*wrong[:MOST_LINES], *more]))
+    return jobs
+
+
+def _called(number: int, found: Sequence[Mapping[str, Any]]) -> str:
+    """One of several jobs, by its place and its name."""
+    name = table(found[number], "metadata").get("name")
+    called = f" ({one_line(name[:63])})" if isinstance(name, str) and name else ""
+    return f"GPUJob {number + 1} of {len(found)}{called}"
 
 
 def _job(item: Mapping[str, Any], namespace: str | None) -> GPUJob:
