@@ -33,13 +33,13 @@ def child(number: int = 1, uid: str = "c1", version: int = 3, **spec: Any) -> di
 
 
 def pod(
-    name: str = "p", version: int = 10, owner: str = "c1", namespace: str = "team", of: str | None = "u", **status: Any
+    name: str = "p", version: int = 10, owner: str = "c1", namespace: str = "team", labels: Any = None, **status: Any
 ) -> dict[str, Any]:
     return {
         "metadata": {
             "name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": str(version),
-            "labels": {Label.JOB_UID: of} if of else {},
-            "ownerReferences": [{"kind": "Job", "name": child_name("j", of or "", 1), "uid": owner, "controller": True}],
+            "labels": {Label.JOB_UID: "u"} if labels is None else labels,
+            "ownerReferences": [{"kind": "Job", "name": child_name("j", "u", 1), "uid": owner, "controller": True}],
         },
         "spec": {"nodeName": "n1"},
         "status": {"phase": "Running", "containerStatuses": [{"name": "train", "state": {"running": {}}}], **status},
@@ -116,15 +116,21 @@ def test_a_list_without_the_pod_keeps_what_was_seen_last() -> None:
         ended(0),
         {"conditions": [DISRUPTED], "owner": "another"},
         {"conditions": [DISRUPTED], "namespace": "other"},
-        {"conditions": [DISRUPTED], "of": None},
     ],
-    ids=["it ran", "ended well", "of another Job", "in another namespace", "of no job"],
+    ids=["it ran", "ended well", "of another Job", "in another namespace"],
 )
 def test_what_says_nothing_of_an_end_or_is_not_of_a_child_is_not_kept(last: dict[str, Any]) -> None:
     book = Book(pod(**last))
     book.cache.replace("pods", (), "50")
     book.take()
     assert book.departed == []
+
+
+def test_a_pod_whose_label_was_taken_off_is_kept_too() -> None:
+    book = Book(pod(conditions=[DISRUPTED], labels={}))
+    book.cache.replace("pods", (), "50")
+    book.take()
+    assert [each.disruption for each in book.departed] == ["PreemptionByScheduler"]
 
 
 def test_it_is_kept_as_long_as_the_child_is_there() -> None:
