@@ -283,7 +283,7 @@ def test_one_object_of_any_kind_on_which_the_index_fails_stops_no_other(
 
     objects = {("ns", "bad"): object(), ("ns", "good"): object()}
     monkeypatch.setattr(cluster.cache, "objects", lambda _: objects)
-    cluster.index._each(kind, {kind: sorted(objects)}, take)
+    assert len(list(cluster.index._each(kind, {kind: sorted(objects)}, take))) == 2, "two pieces"
     assert taken == ["without bad", "good"]
     assert cluster.index.set_aside == {kind: 1}
 

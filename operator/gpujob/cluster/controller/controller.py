@@ -69,7 +69,7 @@ class Reconciler:
                 except TimeoutError:
                     pass
                 changes = cache.take_changes()
-                self.work.dirty |= self.work.index.take(changes)
+                await self._slice.run(self.work.index.take_in_pieces(changes, self.work.dirty))
                 if "nodes" in changes:
                     self.work.dirty |= self.work.awaiting
                 if cache.complete and self._leads():

@@ -20,7 +20,7 @@ from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.object_key import Key
 from gpujob.cluster.cache.watched_kinds import PoolRecord
 from gpujob.cluster.index.node_reader import NodeReader, NodesWithoutDevices
-from gpujob.cluster.index.owned_objects import OwnedObjects
+from gpujob.cluster.index.owned_objects import OwnedObjects, drain
 from gpujob.fleet.assembly.reservations import quotas_reserved
 from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.assembly.volumes_taken import volumes_taken
@@ -71,6 +71,8 @@ class ClusterIndex(OwnedObjects):
         super().__init__(cache)
         self.under_way: Callable[[], Iterable[PodReservation]] = tuple
         """The reservations of placements in flight."""
+        self._behind: dict[str, set[Key]] = defaultdict(set)
+        """What of the cache the index of the fleet does not show yet, by kind."""
         self._unread_kinds: frozenset[str] = frozenset()
         self._unread_runtimes: frozenset[str] = frozenset()
         """What the log already says of GPURuntimes."""
@@ -88,10 +90,10 @@ class ClusterIndex(OwnedObjects):
         self._shipped = shipped
         self.catalog = shipped
 
-    def take(self, changes: Mapping[str, Iterable[Key]]) -> set[str]:
-        """Brings the index up to date; returns the uids of the affected jobs."""
-        self._follow()
-        return super().take(changes)
+    def take_in_pieces(self, changes: Mapping[str, Iterable[Key]], touched: set[str]) -> Iterator[None]:
+        """`take` one object at a time; the uids of the affected jobs go into `touched`."""
+        yield from self._follow_in_pieces()
+        yield from super().take_in_pieces(changes, touched)
 
     def _take_job(self, key: Key, job: JobRecord | None, touched: set[str]) -> None:
         before = self._uids.get(key, "")
@@ -116,8 +118,7 @@ class ClusterIndex(OwnedObjects):
 
     def fleet(self, reserved: Iterable[PodReservation] | None = None) -> Fleet:
         """The current fleet, after the reservations of children and of placements in flight; None: those of `under_way`."""
-        for _ in self.read_nodes():
-            pass
+        drain(self.read_nodes())
         self._reserve(self.under_way() if reserved is None else reserved)
         classes = cast("Mapping[Key, RuntimeClass]", self.cache.objects("runtimeclasses"))
         known_classes = {name: held for (_, name), held in classes.items()}
@@ -159,6 +160,22 @@ class ClusterIndex(OwnedObjects):
 
     def _follow(self) -> None:
         """Brings the index of the fleet up to date with the cache."""
+        drain(self._follow_in_pieces())
+
+    def _follow_in_pieces(self) -> Iterator[None]:
+        """`_follow` one node and one pod at a time; what another caller has followed meanwhile is not followed again."""
+        for kind, keys in self._moved().items():
+            self._behind[kind] |= keys
+        yield from self._each("nodes", {"nodes": _popped(self._behind["nodes"])}, self._follow_node)
+        yield from self._each("pods", {"pods": _popped(self._behind["pods"])}, self._follow_pod)
+        moved, self._behind = self._behind, defaultdict(set)
+        self._unreserved |= moved["jobs"]
+        self._follow_claims(moved)
+        if moved["gpupools"]:
+            self._follow_admin_pools()
+
+    def _moved(self) -> dict[str, set[Key]]:
+        """What has changed in the cache since the last call, and what must be read again because of that."""
         moved = self.cache.take_moved()
         unread = frozenset(self.cache.unread)
         if unread != self._unread_kinds:
@@ -175,12 +192,7 @@ class ClusterIndex(OwnedObjects):
             self._quotas_held = None
         if not OF_VOLUMES.isdisjoint(moved):
             self._volumes = self._all_volumes()
-        self._each("nodes", moved, self._follow_node)
-        self._each("pods", moved, self._follow_pod)
-        self._unreserved |= set(moved.get("jobs", ()))
-        self._follow_claims(moved)
-        if "gpupools" in moved:
-            self._follow_admin_pools()
+        return moved
 
     def _with_runtimes(self) -> Catalog:
         """The catalog with the admins' GPURuntimes; one that cannot be added is set aside."""
@@ -225,11 +237,15 @@ class ClusterIndex(OwnedObjects):
 
     def _follow_claims(self, moved: Mapping[str, Iterable[Key]]) -> None:
         """Brings the inventory of DRA up to date with the cache; affected nodes are read again."""
-        self._each("resourceslices", moved, self._follow_slice)
         put = self._inventory
-        self._each("resourceclaims", moved, lambda key, held: put.put_claim(key, cast("ResourceClaim | None", held)))
-        self._each("deviceclasses", moved, lambda key, held: put.put_class(key, cast("DeviceClass | None", held)))
-        self._each("devicetaintrules", moved, lambda key, held: put.put_rule(key, cast("TaintRule | None", held)))
+        followers: dict[str, Callable[[Key, object | None], object]] = {
+            "resourceslices": self._follow_slice,
+            "resourceclaims": lambda key, held: put.put_claim(key, cast("ResourceClaim | None", held)),
+            "deviceclasses": lambda key, held: put.put_class(key, cast("DeviceClass | None", held)),
+            "devicetaintrules": lambda key, held: put.put_rule(key, cast("TaintRule | None", held)),
+        }
+        for kind, follow in followers.items():
+            drain(self._each(kind, moved, follow))
         self._unread |= self._inventory.take_touched()
         self._index.put_claimed(self._inventory.take_recounted())
 
@@ -315,3 +331,9 @@ class ClusterIndex(OwnedObjects):
         """Numbers that change if a decision may although the fleet is equal, without those of some kinds."""
         left_out = IN_THE_FLEET.union(without)
         return (*(self.cache.version(kind) for kind in FLEET_KINDS if kind not in left_out), self._reader.version)
+
+
+def _popped(keys: set[Key]) -> Iterator[Key]:
+    """Takes keys out of a set one by one, while it has any."""
+    while keys:
+        yield keys.pop()

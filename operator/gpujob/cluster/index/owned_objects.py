@@ -94,6 +94,12 @@ class OwnerIndex(Generic[R]):
 log = structlog.get_logger(__name__)
 
 
+def drain(pieces: Iterable[None]) -> None:
+    """Does all pieces of a work at once."""
+    for _ in pieces:
+        pass
+
+
 class OwnedObjects:
     """The half of the index that answers questions about one job; `take` brings it up to date."""
 
@@ -119,19 +125,27 @@ class OwnedObjects:
     def take(self, changes: Mapping[str, Iterable[Key]]) -> set[str]:
         """Brings the index up to date; returns the uids of the affected jobs."""
         touched: set[str] = set()
-        self._each("nodes", changes, lambda key, node: self._take_node(cast("Node | None", node), touched))
-        self._each("gpujobs", changes, lambda key, job: self._take_job(key, cast("JobRecord | None", job), touched))
-        self._each(
+        drain(self.take_in_pieces(changes, touched))
+        return touched
+
+    def take_in_pieces(self, changes: Mapping[str, Iterable[Key]], touched: set[str]) -> Iterator[None]:
+        """`take` one object at a time: the first list is of thousands. The uids of the affected jobs go into `touched`."""
+        yield from self._each("nodes", changes, lambda key, node: self._take_node(cast("Node | None", node), touched))
+        yield from self._each(
+            "gpujobs", changes, lambda key, job: self._take_job(key, cast("JobRecord | None", job), touched)
+        )
+        yield from self._each(
             "jobs", changes, lambda key, child: self._take_child(key, cast("ChildRecord | None", child), touched)
         )
-        self._each("pods", changes, lambda key, pod: self._take_pod(key, cast("PodRecord | None", pod), touched))
+        yield from self._each(
+            "pods", changes, lambda key, pod: self._take_pod(key, cast("PodRecord | None", pod), touched)
+        )
         for key, pod in self.cache.take_departed("pods").items():
             with self._alone("pods", key):
                 self._take_departed(key, cast("PodRecord", pod))
-        self._each(
+        yield from self._each(
             "services", changes, lambda key, held: self._take_service(key, cast("ServiceRecord | None", held), touched)
         )
-        return touched
 
     def _take_job(self, key: Key, job: JobRecord | None, touched: set[str]) -> None:
         before = self._uids.pop(key, "")
@@ -148,7 +162,9 @@ class OwnedObjects:
                 self.running[job.uid] = job
             else:
                 self.running.pop(job.uid, None)
-            self._uids[key], self._by_stem[key[0], stem_of(key[1], job.uid)] = job.uid, job.uid
+            if before != job.uid:
+                self._by_stem[key[0], stem_of(key[1], job.uid)] = job.uid
+            self._uids[key] = job.uid
             touched.add(job.uid)
 
     def _take_node(self, node: Node | None, touched: set[str]) -> None:
@@ -186,8 +202,8 @@ class OwnedObjects:
 
     def _each(
         self, kind: str, changes: Mapping[str, Iterable[Key]], take: Callable[[Key, object | None], object]
-    ) -> None:
-        """Applies each changed object of a kind; one that fails is set aside, as if it were gone."""
+    ) -> Iterator[None]:
+        """Applies each changed object of a kind, one by one; one that fails is set aside, as if it were gone."""
         held = self.cache.objects(kind)
         for key in changes.get(kind, ()):
             with self._alone(kind, key) as went_well:
@@ -195,6 +211,7 @@ class OwnedObjects:
             if not went_well:
                 with contextlib.suppress(Exception):
                     take(key, None)
+            yield
 
     @contextmanager
     def _alone(self, kind: str, key: Key) -> Iterator[list[bool]]:
