@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
+from email.utils import format_datetime
 from typing import Any
 
+import pytest
+
 from tests.simulation.api_server import Program
+from tests.simulation.operator_process import OperatorProcess
 from tests.simulation.virtual_time import run
 from tests.simulation.world import TEAM, Story, World
 
@@ -82,3 +87,40 @@ def test_without_a_budget_nothing_is_metered_or_written() -> None:
 def test_a_budget_that_is_none_lets_nothing_start() -> None:
     world = play((0.5, lambda world: budget(world, "plenty")), (1.0, job("k")))
     assert {said[1:] for said in world.said} == {("Queued", "NamespaceBudgetExceeded")}
+
+
+class WrongDates(Budgeted):
+    """A world whose API server says another time from 25 to 70 s, also in the answers about the Lease."""
+
+    def __init__(self, story: Story, off: float) -> None:
+        super().__init__(story)
+        server = self.server
+        server.date = lambda: format_datetime(  # type: ignore[method-assign]
+            server.time() + timedelta(seconds=off if 25.0 <= server.loop.time() < 70.0 else 0.0), usegmt=True
+        )
+
+    def start(self) -> OperatorProcess:
+        process = super().start()
+
+        def renew() -> None:
+            process.clock.note(self.server.date())
+            if process.leads:
+                self.server.loop.call_later(2.0, renew)
+
+        renew()
+        return process
+
+
+@pytest.mark.parametrize(
+    "off", [3600.0, -3600.0, 40 * 86400.0], ids=["an hour ahead", "an hour behind", "40 days ahead"]
+)
+def test_a_clock_that_is_wrong_for_a_while_books_nothing(off: float) -> None:
+    async def main() -> Budgeted:
+        deeds = ((0.5, lambda world: budget(world, "20.00")), (1.0, job("j")), (200.0, job("k")))
+        world = WrongDates(Story("dates", deeds, Program(runs_for=120.0), until=400.0), off)
+        await world.run()
+        return world
+
+    world = run(main())
+    assert [state for _, state, _ in world.said] == ["Running", "Succeeded"], "the budget is not spent"
+    assert 2.0 <= spent(world) <= 2.2

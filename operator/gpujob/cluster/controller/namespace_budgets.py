@@ -14,6 +14,7 @@ from gpujob.cluster.client.api_errors import ApiError
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import NotLeader, Writer
 from gpujob.fleet.kubernetes.namespaces import Namespace
+from gpujob.status.attempts.believed_clock import BelievedClock
 from gpujob.status.attempts.monthly_budget import Ledger, ledgers_of, metered, refusal
 from gpujob.status.records.objects import JobRecord
 
@@ -27,6 +28,7 @@ class NamespaceBudgets:
         self._work, self._writer, self._home = work, writer, home
         self._asked = asyncio.Event()
         self._ledgers: dict[str, Ledger] | None = None
+        self._clock = BelievedClock()
         self._jobs: dict[str, JobRecord] = {}
         """The jobs of these namespaces as they were counted last: one that is gone is counted once more."""
 
@@ -39,7 +41,7 @@ class NamespaceBudgets:
                 except (ApiError, NotLeader) as error:
                     log.warning("budgets of namespaces not metered", error=str(error))
             elif not is_leader():
-                self._ledgers, self._jobs = None, {}
+                self._ledgers, self._jobs, self._clock = None, {}, BelievedClock()
             await self._pause(self._work.timings.budgets if self._ledgers is not None else 1.0)
 
     async def _pause(self, seconds: float) -> None:
@@ -58,11 +60,14 @@ class NamespaceBudgets:
         held = self._ledgers
         if not held:
             held = ledgers_of(await self._writer.read_spending(self._home))
-        now, jobs = self._work.wall().replace(microsecond=0), self._jobs_in(budgets)
+        jobs, moment = self._jobs_in(budgets), self._work.moment()
+        counted = max((each.counted for each in held.values()), default=None)
+        turn = self._clock.turn(moment.elapsed, moment.server, moment.here, counted)
+        now = turn.until.replace(microsecond=0)
         gone = [job for uid, job in self._jobs.items() if uid not in self._work.index.jobs and job.namespace in budgets]
         for job in gone:
             jobs[job.namespace].append(job)
-        ledgers = {namespace: metered(held.get(namespace), jobs[namespace], now) for namespace in sorted(budgets)}
+        ledgers = {name: metered(held.get(name), jobs[name], now, turn.since) for name in sorted(budgets)}
         before = self._ledgers or {}
         if {name: each.spent for name, each in before.items()} != {name: each.spent for name, each in ledgers.items()}:
             await self._writer.write_spending(self._home, {name: each.text() for name, each in ledgers.items()})
@@ -79,7 +84,7 @@ class NamespaceBudgets:
             if self._ledgers is not None:
                 self._asked.set()
             return None
-        return refusal(namespace, budget, ledger, self._work.wall())
+        return refusal(namespace, budget, ledger, self._clock.now(self._work.clock(), self._work.wall()))
 
     def _budgets(self) -> dict[str, str]:
         found = cast("dict[tuple[str, str], Namespace]", self._work.index.cache.objects("namespaces"))

@@ -9,16 +9,13 @@ clock of its own machine does not say that less time passed, and else once the s
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final
 
 from gpujob.lifecycle.attempts import pause_began
 from gpujob.lifecycle.sightings import Lapse
 from gpujob.lifecycle.steps.evaluation import Evaluation
+from gpujob.status.attempts.believed_clock import KEPT
 from gpujob.status.attempts.cost import CLOCKS
 from gpujob.status.attempts.waits import read_time
-
-KEPT: Final = 120.0
-"""Seconds for which the server's clock keeps to a time against the clock of this machine until it is believed."""
 
 
 def run_clock(evaluation: Evaluation, start: object) -> datetime:

@@ -45,11 +45,14 @@ def read_ledger(text: Any) -> Ledger | None:
     return None if spent is None or counted is None else Ledger(spent, counted)
 
 
-def metered(ledger: Ledger | None, jobs: Iterable[JobRecord], now: datetime) -> Ledger:
-    """The ledger until `now`: what it says of this month, and what these jobs of the namespace spent since it was counted.
+def metered(ledger: Ledger | None, jobs: Iterable[JobRecord], now: datetime, counted: datetime | None = None) -> Ledger:
+    """The ledger until `now`: what it says of this month, and what these jobs of the namespace spent since it was counted, or since
+    `counted`.
 
     Without a ledger of this month everything since its first day counts. A ledger of the future is counted from now on.
     """
+    if ledger is not None and counted is not None:
+        ledger = Ledger(ledger.spent, counted)
     since, spent = first_of_month(now), 0
     if ledger is not None and ledger.counted >= since:
         since, spent = min(ledger.counted, now), ledger.spent
