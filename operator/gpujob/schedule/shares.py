@@ -18,7 +18,7 @@ class Shares:
     priorities for `patience` seconds at most, by `clock`.
     """
 
-    def __init__(self, clock: Callable[[], float], seconds: float, patience: float = 0.0) -> None:
+    def __init__(self, clock: Callable[[], float], seconds: float, patience: float) -> None:
         self._clock, self._seconds, self._patience = clock, seconds, patience
         self._spent: dict[str, float] = defaultdict(float)
         self._waited: set[str] = set()

@@ -386,6 +386,8 @@ async def test_a_step_that_is_cancelled_before_it_begins_is_closed(turns: int, u
     assert (before in begun) == (turns > 0 and not before)
     await controller.reconciler._steps.end_tasks()
     assert {inspect.getcoroutinestate(each) for each in made} == {inspect.CORO_CLOSED}
+    assert not controller.work.tasks, "its job can have another step"
+    assert controller.work.dirty >= {f"u{number}" for number in range(before + 1)}
 
 
 @pytest.mark.parametrize(("step", "least"), [(0.0, 0), (0.02, 60)])

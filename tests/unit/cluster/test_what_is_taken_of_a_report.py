@@ -17,7 +17,7 @@ from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.telemetry import scraper
-from gpujob.cluster.telemetry.fetching import AT_ONCE, Unreached, reading_session
+from gpujob.cluster.telemetry.fetching import AT_ONCE, Unreached, reading_session, reading_slots
 from gpujob.cluster.telemetry.scraper import Scraper
 from gpujob.fleet.kubernetes.host_ports import report_port
 from gpujob.render.attempt import Numbered
@@ -319,6 +319,23 @@ def test_a_pod_that_comes_later_is_found_and_read_within_its_interval(monkeypatc
         due += [reading.seconds for _ in reading.scraper._due()]
     assert len(due) >= 2
     assert due[0] <= 5 + scraper.EVERY
+
+
+async def test_one_namespace_alone_has_as_many_readings_in_flight_as_any_may() -> None:
+    slots, held = reading_slots(), list[int]()
+
+    async def read(number: int) -> None:
+        async with slots.slot("team", urgent=False):
+            held.append(number)
+            await asyncio.sleep(60)
+
+    readings = [asyncio.create_task(read(number)) for number in range(AT_ONCE + 1)]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert held == list(range(AT_ONCE))
+    for each in readings:
+        each.cancel()
+    await asyncio.gather(*readings, return_exceptions=True)
 
 
 async def test_pods_that_do_not_answer_delay_the_readings_of_no_other_namespace(

@@ -60,14 +60,14 @@ def cycle(
 
 
 def test_a_job_behind_a_flood_of_another_namespace_is_placed_after_the_share_of_that_one(clock: Clock) -> None:
-    refusals, shares = LastRejections(), Shares(clock, 5)
+    refusals, shares = LastRejections(), Shares(clock, 5, patience=0)
     run, found = cycle(refusals, shares, [*HOPELESS, HONEST])
     assert len(clock.decided) == 6
     assert (run.left, found[-1].job.uid, found[-1].verdict) == (45, "honest", Verdict.PLACED)
 
 
 def test_later_cycles_decide_the_rest_and_none_twice(clock: Clock) -> None:
-    refusals, shares = LastRejections(), Shares(clock, 5)
+    refusals, shares = LastRejections(), Shares(clock, 5, patience=0)
     left = [cycle(refusals, shares, HOPELESS)[0].left for _ in range(11)]
     assert left == [*range(45, -1, -5), 0]
     assert sorted(clock.decided) == [job.demand.nodes for job in HOPELESS]
@@ -75,13 +75,13 @@ def test_later_cycles_decide_the_rest_and_none_twice(clock: Clock) -> None:
 
 def test_jobs_that_get_a_place_use_up_no_share(clock: Clock) -> None:
     several = [Waiting(f"p{n}", "0", demand(gpuMemory=f"{n + 1}Gi"), namespace="team", name=f"p{n}") for n in range(8)]
-    run, found = cycle(LastRejections(), Shares(clock, 2), several)
+    run, found = cycle(LastRejections(), Shares(clock, 2, patience=0), several)
     assert not run.left
     assert {each.verdict for each in found} == {Verdict.PLACED}
 
 
 def test_a_job_that_waits_is_in_each_cycle_and_keeps_its_turn(clock: Clock) -> None:
-    refusals, shares = LastRejections(), Shares(clock, 2)
+    refusals, shares = LastRejections(), Shares(clock, 2, patience=0)
     full = replace(
         ROOM, pools=(POOL.with_nodes({0: replace(POOL.nodes[0], free=0), 1: replace(POOL.nodes[1], free=0)}),)
     )
@@ -121,7 +121,7 @@ def test_jobs_that_are_left_hold_a_lower_priority_back_for_a_while_only(clock: C
 
 
 def test_each_job_of_a_flood_has_its_turn_although_everything_is_decided_again(clock: Clock) -> None:
-    refusals, shares = LastRejections(), Shares(clock, 5)
+    refusals, shares = LastRejections(), Shares(clock, 5, patience=0)
     for facts in range(10):
         cycle(refusals, shares, HOPELESS, facts=facts)
     assert sorted(clock.decided) == [job.demand.nodes for job in HOPELESS]
@@ -131,7 +131,7 @@ def test_each_job_of_a_flood_has_its_turn_although_everything_is_decided_again(c
 
 
 def test_what_can_never_run_is_not_decided_again_when_devices_become_free(clock: Clock) -> None:
-    refusals, shares = LastRejections(), Shares(clock, 100)
+    refusals, shares = LastRejections(), Shares(clock, 100, patience=0)
     used = replace(ROOM, pools=(POOL.with_nodes({0: replace(POOL.nodes[0], free=0)}),))
     cycle(refusals, shares, HOPELESS, used)
     clock.decided.clear()

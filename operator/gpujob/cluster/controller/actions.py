@@ -71,8 +71,7 @@ class JobActions:
     def start(self, job: JobRecord, step: Coroutine[Any, Any, None], *, urgent: bool = False) -> None:
         """Runs one step of a job; afterwards the job is reconciled again. `urgent`: it goes first where many wait."""
         task = asyncio.create_task(self._guarded(job, step, urgent), name=f"{job.namespace}/{job.name}")
-        # A task that is cancelled before the step has a slot never begins it.
-        task.add_done_callback(lambda _: step.close())
+        task.add_done_callback(lambda _: self._step_ended(job, step))
         self._work.tasks[job.uid] = task
 
     def report(self, job: JobRecord, status: Mapping[str, Any], *, moved: bool = False) -> None:
@@ -316,13 +315,16 @@ class JobActions:
         except Exception as error:  # an error of one job does not stop the others
             self._work.requeue_with_backoff(job, error, job.version)
             log.exception("step failed", job=f"{job.namespace}/{job.name}")
-        finally:
-            self._work.tasks.pop(job.uid, None)
-            if self._work.open_creations.of(job.uid) is None:
-                self._work.reserved.pop(job.uid, None)
-            self._learning.step_ended(job.uid)
-            self._work.dirty.add(job.uid)
-            self._work.index.cache.changed.set()
+
+    def _step_ended(self, job: JobRecord, step: Coroutine[Any, Any, None]) -> None:
+        """The job is reconciled again. A task that is cancelled before the step has a slot never begins it."""
+        step.close()
+        self._work.tasks.pop(job.uid, None)
+        if self._work.open_creations.of(job.uid) is None:
+            self._work.reserved.pop(job.uid, None)
+        self._learning.step_ended(job.uid)
+        self._work.dirty.add(job.uid)
+        self._work.index.cache.changed.set()
 
     async def _refused_write(self, job: JobRecord, error: Exception, reason: Reason, message: str) -> None:
         """The job must be changed if the API server rejects its child: one condition, and another try later."""

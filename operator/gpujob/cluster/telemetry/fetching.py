@@ -10,12 +10,16 @@ import aiohttp
 from yarl import URL
 
 from gpujob.cluster.metrics.exposition import MOST_BYTES, UnreadableReport
+from gpujob.cluster.queue.step_slots import StepSlots
 
 TIMEOUT: Final = 3.0
 """The most seconds of one reading."""
 
 AT_ONCE: Final = 32
-"""Readings in flight at the same time."""
+"""Readings of one namespace in flight at the same time."""
+
+AT_ONCE_IN_ALL: Final = 2 * AT_ONCE
+"""Readings in flight at the same time: a share of them is left to one more namespace."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -47,12 +51,17 @@ def reading_session() -> aiohttp.ClientSession:
     """A session that keeps nothing: no connection, no cookie, no proxy of the environment."""
     return aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=TIMEOUT, sock_connect=TIMEOUT / 2),
-        connector=aiohttp.TCPConnector(limit=AT_ONCE, force_close=True, use_dns_cache=False),
+        connector=aiohttp.TCPConnector(limit=AT_ONCE_IN_ALL, force_close=True, use_dns_cache=False),
         cookie_jar=aiohttp.DummyCookieJar(),
         # A few bytes could become many.
         auto_decompress=False,
         trust_env=False,
     )
+
+
+def reading_slots() -> StepSlots:
+    """Slots for readings, shared by the namespaces."""
+    return StepSlots(AT_ONCE, AT_ONCE_IN_ALL)
 
 
 def pod_address(text: str) -> Address:

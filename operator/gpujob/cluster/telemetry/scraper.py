@@ -22,10 +22,8 @@ import structlog
 
 from gpujob.cluster.metrics.exposition import Report, UnreadableReport, read_report
 from gpujob.cluster.metrics.window import SHORTEST, Window
-from gpujob.cluster.queue.step_slots import StepSlots
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.telemetry.fetching import (
-    AT_ONCE,
     Proxied,
     Refused,
     Silent,
@@ -33,6 +31,7 @@ from gpujob.cluster.telemetry.fetching import (
     fetch,
     pod_address,
     reading_session,
+    reading_slots,
 )
 from gpujob.cluster.telemetry.ranks import faults_of, read_ranks
 from gpujob.lifecycle import stalls
@@ -104,7 +103,7 @@ class Scraper:
         self._work, self._is_leader, self._namespace, self._every = work, is_leader, namespace, every
         self._memory: dict[str, _Memory] = {}
         # Pods that do not answer delay no other namespace.
-        self._slots, self._reading = StepSlots(AT_ONCE, AT_ONCE), set[str]()
+        self._slots, self._reading = reading_slots(), set[str]()
 
     async def run(self) -> None:
         """Rounds until cancelled, each of which starts to read the jobs that are due."""
