@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +40,28 @@ def test_only_what_costs_too_much_is_left_to_python() -> None:
         (Framework, "version"),
         (Framework, "python"),
     ]
+
+
+def test_a_rule_over_one_field_of_the_spec_is_at_the_field() -> None:
+    """For each field that a rule reads of the whole spec the API server copies the schema of all its fields."""
+    of_spec = [rule.expression for rule in RULES if rule.model is GPUJobSpec and rule.expression and not rule.by_itself]
+    read = [set(re.findall(r"\bself[.](\w+)", expression)) for expression in of_spec]
+    assert of_spec
+    assert all(len(fields) > 1 for fields in read)
+
+
+def test_a_job_that_sets_few_fields_costs_few_reads_of_its_spec() -> None:
+    """A rule ends at its first absent field, and that of the commonest jobs comes first."""
+    of_spec = [rule.expression for rule in RULES if rule.model is GPUJobSpec and rule.expression and not rule.by_itself]
+    first = [re.match(r"!has\(self[.](\w+)\)", expression) for expression in of_spec]
+    assert {found and found[1] for found in first} == {
+        "volumeMounts",
+        "checkpoint",
+        "shapes",
+        "gpuMemory",
+        "placement",
+        "stall",
+    }
 
 
 @pytest.mark.parametrize("text", [">=2.10,<2.5", ">2.10,<=2.10", "==2.9,!=2.9.0", "~=2.10,>=3", "==2.*,!=2.*", "<0"])

@@ -11,7 +11,7 @@ import inspect
 import json
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -25,6 +25,7 @@ from gpujob.api.kinds.gpupool import GPUPool
 from gpujob.api.kinds.gpuruntime import GPURuntime
 from gpujob.api.validation import jobs, pools, runtimes
 from gpujob.api.validation.jobs import immutability
+from gpujob.api.validation.rule import Rule
 from gpujob.values.generated import generate
 from gpujob.values.vocabulary import GROUP, VERSION
 
@@ -259,10 +260,18 @@ def _described_field(schema: Schema, words: str | None) -> Schema:
 
 
 def _with_rules(schema: Schema, model_name: str) -> Schema:
-    rules = [rule.cel() for rule in RULES if rule.model.__name__ == model_name and rule.expression]
-    if rules:
-        schema = schema | {"x-kubernetes-validations": [*schema.get("x-kubernetes-validations", []), *rules]}
-    return schema
+    rules = [rule for rule in RULES if rule.model.__name__ == model_name and rule.expression]
+    schema = _and_rules(schema, [rule for rule in rules if not rule.by_itself])
+    fields = schema.get("properties", {})
+    for rule in (rule for rule in rules if rule.by_itself):
+        fields = fields | {rule.field: _and_rules(fields[rule.field], [rule])}
+    return schema | {"properties": fields} if fields else schema
+
+
+def _and_rules(schema: Schema, rules: Sequence[Rule]) -> Schema:
+    """A schema with rules after those that it has."""
+    entries = [*schema.get("x-kubernetes-validations", []), *(rule.cel() for rule in rules)]
+    return schema | {"x-kubernetes-validations": entries} if entries else schema
 
 
 def _column(column: Column) -> Schema:

@@ -110,8 +110,7 @@ def _measures_its_trials(value: GPUJobSpec) -> bool:
 _OWN: Final[tuple[Rule, ...]] = (
     one_of(Code, "code"),
     Rule(GPUJobSpec, "command", "command begins with an empty word; write the program, or remove command to run the image's own",
-         "!has(self.command) || size(self.command) == 0 || self.command[0] != ''",
-         lambda value: not value.command or value.command[0] != ""),
+         "size(self) == 0 || self[0] != ''", lambda value: not value.command or value.command[0] != "", by_itself=True),
     # What no program can be given is found where the job is read: rules over all words would cost the API server too much.
     Rule(GPUJobSpec, "command", "the first word of command, the program, has a control character; take it out", "",
          lambda value: not value.command or CONTROL.search(value.command[0]) is None),
@@ -135,16 +134,14 @@ _OWN: Final[tuple[Rule, ...]] = (
     _admits("version"),
     _admits("python"),
     Rule(GPUJobSpec, "workingDir", "workingDir must be an absolute path",
-         "!has(self.workingDir) || self.workingDir.startsWith('/')",
-         lambda value: value.working_dir is None or value.working_dir.startswith("/")),
+         "self.startsWith('/')", lambda value: value.working_dir is None or value.working_dir.startswith("/"), by_itself=True),
     of_each(GPUJobSpec, "volumeMounts", "is not in spec.volumes; add the volume there, or correct the name",
             "!has(self.volumeMounts) || "
             "self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))",
             _unknown_mounts, unnamed="a volume of volumeMounts"),
     of_each(GPUJobSpec, "volumeMounts", "is mounted twice, with and without / at its end; remove one of the two volumeMounts",
-            "!has(self.volumeMounts) || "
-            "self.volumeMounts.all(m, !self.volumeMounts.exists(n, n.mountPath == m.mountPath + '/'))",
-            _mounted_twice, unnamed="a path of volumeMounts"),
+            "self.all(m, !self.exists(n, n.mountPath == m.mountPath + '/'))",
+            _mounted_twice, unnamed="a path of volumeMounts", by_itself=True),
     Rule(Checkpoint, "path", "checkpoint.path is a folder of checkpoint.volume; name the volume, or remove path",
          "!has(self.path) || has(self.volume)", lambda value: value.path is None or value.volume is not None),
     Rule(Checkpoint, "path", f"checkpoint.path {pods.FREE_PATH}",
@@ -180,8 +177,8 @@ _OWN: Final[tuple[Rule, ...]] = (
          lambda value: value.placement is None or value.placement.exploration is None or value.profile is not None),
     Rule(GPUJobSpec, "preflight", "placement.probe and placement.exploration need what a run measures, and nothing is measured with "
          "preflight: Disabled alone; add telemetry: {}, or set another preflight",
-         "!has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry) || !has(self.placement) || "
-         "(!has(self.placement.probe) && !has(self.placement.exploration))", _measures_its_trials),
+         "!has(self.placement) || (!has(self.placement.probe) && !has(self.placement.exploration)) || "
+         "!has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry)", _measures_its_trials),
     Rule(GPUJobSpec, "preflight", "stall acts on what a run reports, and nothing is reported with preflight: Disabled alone; "
          "add telemetry: {}, or set another preflight",
          "!has(self.stall) || !has(self.preflight) || self.preflight != 'Disabled' || has(self.telemetry)",

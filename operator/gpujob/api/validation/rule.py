@@ -37,6 +37,10 @@ class Rule:
     offenders: Offenders | None = None
     named: str = ""
     unnamed: str = ""
+    by_itself: bool = False
+    """Whether the expression reads the field alone, as `self`, and not the model: for each field that a rule reads of a large object
+    the API server copies the schema of all of them, also at each write of the status.
+    """
 
     def cel(self) -> dict[str, str]:
         """The entry of x-kubernetes-validations."""
@@ -45,7 +49,7 @@ class Rule:
             entry = patterns.refusal(self.expression, self.named, self.message)
         elif self.unnamed:
             entry["message"] = f"{self.unnamed} {self.message}"
-        return entry | {"fieldPath": f".{self.field}"} if self.field else entry
+        return entry | {"fieldPath": f".{self.field}"} if self.field and not self.by_itself else entry
 
     def problems(self, value: Any) -> Iterator[tuple[str, str]]:
         """Path below the model and sentence of each breach."""
@@ -70,9 +74,12 @@ def of_each(
     *,
     named: str = "",
     unnamed: str = "",
+    by_itself: bool = False,
 ) -> Rule:
     """A rule over the entries of a field that names each offender."""
-    return Rule(model, field, message, expression, lambda value: not any(offenders(value)), offenders, named, unnamed)
+    return Rule(
+        model, field, message, expression, lambda value: not any(offenders(value)), offenders, named, unnamed, by_itself
+    )
 
 
 def of_each_key(model: type[BaseModel], field: str, message: str, broken: str, breaks: Callable[[str], bool]) -> Rule:
