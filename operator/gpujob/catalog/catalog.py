@@ -38,7 +38,7 @@ NO_FRAMEWORKS: Final = frozenset({"tensorrt", "tensorrt-llm", "triton", "onnxrun
 """Programs that are like a framework by their letters alone: no framework of the images runs them."""
 
 SAGEMAKER: Final = "ml."
-"""What the names of SageMaker's machines have before those of EC2: ml.p5.48xlarge is a node of HyperPod."""
+"""The prefix of SageMaker's machine names before EC2's: ml.p5.48xlarge is a node of HyperPod."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ class Catalog:
     service_accounts: frozenset[str] | None = None
     """The ServiceAccounts that jobs may name; None where no installation is known."""
     host_access: frozenset[HostAccess] | None = None
-    """What of the host GPUPools may give to pods; None where no installation is known."""
+    """The parts of the host that GPUPools may give to pods; None where no installation is known."""
     docs_url: str = ""
     """Where this installation serves the documentation site, without a slash at its end; empty: nowhere."""
     refused: tuple[tuple[str, str], ...] = ()

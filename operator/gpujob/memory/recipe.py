@@ -10,8 +10,8 @@ from gpujob.values.vocabulary import Checkpointing, Method, Precision, Sharding,
 
 
 def recipe(work: Workload, nodes: int = 1, *, bf16: bool = True) -> str:
-    """The method, the number format and the bytes of each parameter, in one line without the activations' figures; `nodes` have the
-    work's GPUs, which compute in BF16 or not.
+    """The method, the number format and the bytes of each parameter, in one line without the activations' figures. `nodes`: the
+    number of nodes with the work's GPUs; `bf16`: whether these compute in BF16.
     """
     name = f"{work.method}, {work.precision}{' (FP16)' if work.precision is Precision.MIXED and not bf16 else ''}"
     if work.method is Method.INFERENCE:

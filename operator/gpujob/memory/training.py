@@ -94,7 +94,7 @@ class _Staying(NamedTuple):
     each: int
     """Bytes of one parameter's gradient."""
     parts: int
-    """GPUs of which each has a part of it."""
+    """The number of GPUs that share it."""
 
 
 class _Passing(NamedTuple):

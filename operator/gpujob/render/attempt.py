@@ -91,7 +91,7 @@ class Attempt(Numbered):
     hint: Mapping[str, Any] | None = None
     """The decision for the child's annotation; None: derived from the choice."""
     runner: Runner | None = None
-    """The runner's files; None: the image cannot run them (no Python, no shell), and the pod is without."""
+    """The runner's files; None: the image cannot run them (no Python, no shell), and the pod gets none."""
     save_seconds: int | None = None
     """Seconds that the slowest save of a checkpoint took in earlier attempts; None: unknown."""
     mirrors: tuple[Mirror, ...] = ()

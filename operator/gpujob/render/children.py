@@ -74,7 +74,7 @@ def rendezvous(attempt: Numbered, port: int = PORT) -> Manifest:
         "metadata": attempt.metadata(),
         "spec": {
             "clusterIP": "None",
-            # Workers look up rank 0 before it is Ready, and it gets Ready only once they have joined.
+            # Workers look up rank 0 before it is Ready, and it becomes Ready only once they have joined.
             "publishNotReadyAddresses": True,
             "selector": attempt.selector,
             "ports": [{"name": "rendezvous", "port": port, "targetPort": port, "protocol": "TCP"}],

@@ -71,7 +71,7 @@ def _fit_of(device_arch: str, compiled: tuple[str, ...]) -> Fit:
 
 
 def pretended(version: str) -> str | None:
-    """The architecture that HSA_OVERRIDE_GFX_VERSION names: gfx1030 for "10.3.0", gfx90a for "9.0.10"; None if none.
+    """The architecture that HSA_OVERRIDE_GFX_VERSION names: gfx1030 for "10.3.0", gfx90a for "9.0.10"; None for another text.
 
     The runtime writes major.minor.stepping in decimal, names write minor and stepping in hexadecimal.
     """

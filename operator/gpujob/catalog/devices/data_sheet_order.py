@@ -18,7 +18,7 @@ from gpujob.catalog.entities import Accelerator
 from gpujob.values.vocabulary import RunFormat, WorkKind
 
 SPARE: Final = 0.0005
-"""By how much, in logarithms, the larger part is ahead at least: figures are stored in four digits."""
+"""The least lead of the larger part, as a logarithm: figures are stored in four digits."""
 
 _MOST_SWEEPS: Final = 1000
 _CLOSE: Final = 1e-6
@@ -82,7 +82,8 @@ def _generation(architecture: str) -> tuple[str, tuple[int, ...]]:
 
 
 def contradicted(found: Mapping[Key, Efficiency], accelerators: Sequence[Accelerator]) -> dict[tuple[Key, Key], float]:
-    """The pairs of which both were measured and the larger part is slower by more than both errors, with the logarithm by which."""
+    """The pairs of which both were measured and the larger part is slower by more than both errors, with the logarithm of their
+    ratio."""
     against = {}
     for larger, smaller, ahead in pairs(accelerators, found):
         one, other = found[larger], found[smaller]
@@ -107,7 +108,7 @@ def in_order(found: Mapping[Key, Efficiency], accelerators: Sequence[Accelerator
 def _moved(
     at: dict[Key, float], found: Mapping[Key, Efficiency], least: Mapping[tuple[Key, Key], float]
 ) -> dict[Key, float]:
-    """The nearest logarithms of which each pair differs by its bound at least."""
+    """The nearest logarithms in which each pair differs by at least its bound."""
     pressure = dict.fromkeys(least, 0.0)
     for _ in range(_MOST_SWEEPS):
         largest = 0.0

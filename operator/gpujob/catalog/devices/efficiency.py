@@ -11,7 +11,7 @@ from gpujob.values.vocabulary import WorkKind
 
 
 class Key(NamedTuple):
-    """What an efficiency is of. Without an accelerator it is the family's; without an architecture that of all families."""
+    """The subject of an efficiency. Without an accelerator it is the family's; without an architecture that of all families."""
 
     kind: WorkKind
     narrow: bool

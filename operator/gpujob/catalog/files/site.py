@@ -1,5 +1,5 @@
 """What an installation adds to the shipped catalog: prices that it pays, rows of its own, mirrors of registries, the
-ServiceAccounts that jobs may name, what of the host GPUPools may give, and where the documentation site is.
+ServiceAccounts that jobs may name, the parts of the host that GPUPools may give, and where the documentation site is.
 
 The chart writes it from its values into the ConfigMap `gpujob-site`, where the operator and the command line read it:
 
@@ -84,7 +84,7 @@ def _with_accounts(catalog: Catalog, names: Iterable[Any]) -> Catalog:
 
 
 def _with_host_access(catalog: Catalog, words: Iterable[Any]) -> Catalog:
-    """The catalog with what of the host GPUPools may give to pods, and nothing else."""
+    """The catalog with the parts of the host that GPUPools may give to pods, and no others."""
     known = {each.value: each for each in HostAccess}
     rows = [(f"hostAccess row {number}", word) for number, word in enumerate(words, start=1)]
     good = frozenset(known[word] for _, word in rows if isinstance(word, str) and word in known)

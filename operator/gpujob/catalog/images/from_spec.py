@@ -75,7 +75,7 @@ def held_runtimes(raw: Mapping[str, Any], problem: str) -> tuple[Runtime, ...]:
 
 
 def sentences(rows: Iterable[Runtime]) -> list[str]:
-    """A sentence for each GPURuntime of some rows that cannot be read, however many stacks its name is held for."""
+    """A sentence for each GPURuntime of some rows that cannot be read, one for all of its stacks."""
     found = (
         f"GPURuntime {row.name} cannot be read, so it is not used: {row.unreadable}" for row in rows if row.unreadable
     )

@@ -1,4 +1,4 @@
-"""A container image and what it can do, of a row or of an admin's GPURuntime, and the order in which images are tried."""
+"""A container image and its facts, from a row or an admin's GPURuntime, and the order in which images are tried."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NonRoot = Literal["True", "False", "Unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A container image and what it can do."""
+    """A container image and its facts."""
 
     name: str
     image: str

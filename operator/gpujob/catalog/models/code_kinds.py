@@ -17,7 +17,7 @@ class Kind:
     """The differences of a family from Llama, which is the default."""
 
     gated: bool = True
-    """The MLP has a gate beside its way up."""
+    """The MLP has a gate beside its up projection."""
     relu: bool = False
     """The MLP's activation is ReLU, which keeps only its result."""
     stepwise: bool = False

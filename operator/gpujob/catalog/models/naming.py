@@ -26,7 +26,7 @@ _STORED: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         ("awq|gptq|int4|4bit|w4a16|q4", WeightFormat.INT4),
     )
 )
-"""Words of names that say how the weights are stored, the most telling first: GPTQ-Int8 has 8 bits."""
+"""Words of names that say how the weights are stored, the most specific first: GPTQ-Int8 has 8 bits."""
 _ENDING: Final = re.compile(
     r"-(hf|base|instruct|chat|it|pt|sft|dpo|beta|thinking|cased|uncased|deduped|python|cnn|[0-9]+k|1m|v[0-9]+(\.[0-9.]+)?"
     r"|bnb|awq|gptq|gguf|unsloth|dynamic|quantized(\.w[48]a(8|16))?|w[48]a(8|16)|qat|(nv|mx)?fp4|nf4|[48]bit|int[48]|fp8|fp16|bf16"

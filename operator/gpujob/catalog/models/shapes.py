@@ -10,8 +10,8 @@ from gpujob.catalog.models.code_kinds import LLAMA, Kind
 
 @dataclass(frozen=True)
 class ModelShape:
-    """A transformer's published sizes, as far as memory depends on them; widths are in elements. Products of them are
-    asked for in every formula, so they are kept."""
+    """A transformer's published sizes, as far as memory depends on them; widths are in elements. Every formula uses their
+    products, which are therefore cached."""
 
     name: str
     parameters: int
@@ -38,7 +38,7 @@ class ModelShape:
     attention_parameters: int = 0
     """Parameters of one layer's attention where the four products of these widths are not what it has (latent attention)."""
     latent: int = 0
-    """Width of what a token leaves in the cache of one layer where keys and values are kept compressed; 0: they are not."""
+    """Width of a token's compressed keys and values in the cache of one layer; 0: not compressed."""
     window: int = 0
     """Tokens that `windowed_layers` of the layers keep in the cache; 0: all keep all."""
     windowed_layers: int = 0

@@ -1,4 +1,4 @@
-"""Fetches one page of a pod's reporter: bounded in time and size, without redirects, and at no address that no pod has."""
+"""Fetches one page of a pod's reporter: bounded in time and size, without redirects, and only at addresses that a pod can have."""
 
 from __future__ import annotations
 

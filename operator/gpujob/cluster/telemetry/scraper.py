@@ -83,7 +83,7 @@ class _Memory:
     silent: bool = False
     """Whether it accepted the last connection and did not answer, although it answered before."""
     phase_left: float = 0.0
-    """Seconds after that for which the clock stands, because the program compiled, evaluated or saved then."""
+    """Seconds after that reading for which the clock is paused: the program compiled, evaluated or saved."""
     turn: int = 0
     """How often the other pods were read, each part of them once in `TURNS`."""
     faults: dict[str, tuple[FaultSeen, ...]] = field(default_factory=dict)
@@ -233,7 +233,7 @@ class Scraper:
             memory.next_at = now + (SELDOM if seldom else 1) * self._every
 
     def _count_on(self, job: JobRecord, *, silent: bool) -> None:
-        """Counts on for a process that answered before and does not answer any more; in a phase once its bound is over."""
+        """Continues the seconds without a step of a process that no longer answers; in a phase, from the phase's bound on."""
         memory, held = self._memory.get(job.uid), self._work.telemetry.get(job.uid, telemetry.SILENT)
         measured, now = held.measured, self._work.clock()
         if memory is None or memory.read_at is None or measured is None or measured.still is None:
@@ -274,7 +274,7 @@ class Scraper:
         return faults_of(pod, report) if report.is_of(job.uid, child.attempt, must_say=pod.on_host_network) else None
 
     async def _compare_ranks(self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord) -> None:
-        """Reads all pods of a job that stands still: one that another pod's phase explains does not."""
+        """Reads all pods of a job that stands still; it does not stand still if a phase of another pod explains the wait."""
         held = self._work.telemetry.get(job.uid, telemetry.SILENT)
         if held.measured is None or not stalls.is_near(job, held.measured) or probe_runs.is_trial(job.status):
             return

@@ -1,6 +1,6 @@
 """The parts of an admin's pool whose nodes differ, so that a node which joins it takes nothing from the others.
 
-A pool is as its worst node: gangs may use all of its nodes. Beside it stand its parts as pools of their own: for each set of
+A pool is as its worst node: gangs may use all of its nodes. Its parts are pools of their own beside it: for each set of
 capacity types the nodes of these types, and for each set of further facts that some of these reach (driver, memory, price) the
 nodes that are at least as good in each. Nodes are in several of them, and a reservation of a node counts in each.
 
@@ -70,7 +70,7 @@ def _platform(group: DeviceGroup) -> str:
 
 
 def _without_room(admin: AdminPool, nodes: int) -> AdminPool:
-    """The pool with so many nodes fewer that can be added: those of other platforms count in its size."""
+    """The pool with that many fewer nodes to be added: nodes of other platforms count in its size."""
     if admin.provision is None:
         return admin
     return replace(admin, provision=replace(admin.provision, max_nodes=max(0, admin.provision.max_nodes - nodes)))

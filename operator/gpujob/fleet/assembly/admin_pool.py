@@ -92,13 +92,13 @@ def claimed_pool(
 
 
 def unknown_beside(admin: AdminPool, catalog: Catalog) -> Callable[[DeviceGroup], Finding | None]:
-    """Why the devices of one node of a pool are not known, where others say those of the pool."""
+    """Why the devices of one node are unknown, if other nodes identify those of the pool."""
     row = catalog.device(admin.accelerator) if admin.accelerator else None
     return lambda group: unknown_devices(group, row)
 
 
 def _is_assumed(admin: AdminPool, groups: list[DeviceGroup], facts: DeviceFacts, catalog: Catalog) -> bool:
-    """Whether nothing says whose devices they are, or nodes have those of several vendors."""
+    """Whether the vendor of the devices is unknown, or nodes have devices of several vendors."""
     if groups:
         return len({group.facts.vendor for group in groups}) > 1
     return facts.accelerator is None and vendor_said(admin, catalog) is None
@@ -145,7 +145,7 @@ def _uneven(admin: AdminPool, groups: list[DeviceGroup]) -> Finding | None:
 
 
 def _no_one_model(word: str, catalog: Catalog) -> Finding:
-    """The pool's accelerator is no name, or that of several models."""
+    """The problem that the pool's accelerator is unknown, or means several models."""
     if several := catalog.named(word):
         sentence = "spec.accelerator {} means {}; name one of them"
         return Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (word, listed(several)))

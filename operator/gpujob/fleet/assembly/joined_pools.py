@@ -106,7 +106,7 @@ def _pool_class(pool: Pool) -> object:
 
 
 def _is_unread(pool: Pool) -> bool:
-    """Whether an admin must say first what its devices are: they may be like those of another pool."""
+    """Whether an admin must identify its devices first: they may equal those of another pool."""
     problem = pool.problem
     return pool.accelerator is None and not pool.pending and problem is not None and problem.reason in FIXABLE_REASONS
 
@@ -117,7 +117,7 @@ def _offer(pool: Pool) -> object:
 
 
 def _informative(parts: Sequence[Pool]) -> Sequence[Pool]:
-    """The pools that say what the devices are: those without a problem, if there are any, then those that wait for nothing but their
+    """The pools that identify the devices: those without a problem, if there are any, then those that wait for nothing but their
     nodes.
     """
     return [pool for pool in parts if pool.problem is None] or [pool for pool in parts if pool.pending] or parts
@@ -190,7 +190,7 @@ def _of(parts: Sequence[Pool], name: str) -> Pool:
 
 
 def _unread(parts: Sequence[Pool]) -> Iterator[Finding]:
-    """What must be said of the devices of some of the nodes."""
+    """The problems with the devices of some of the nodes."""
     for pool in parts:
         if pool.problem is not None and _is_unread(pool):
             yield Finding(pool.problem.reason, "node {}: {}", (pool.nodes[0].name, pool.problem.message))

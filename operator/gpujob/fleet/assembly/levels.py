@@ -21,14 +21,14 @@ of the catalog distinguishes; where they still have more, a part is better in on
 """
 
 RANKS: Final = (CapacityType.SPOT, CapacityType.ON_DEMAND, CapacityType.RESERVED)
-"""Capacity types, that of the worst first: a pool of several types is of the first."""
+"""Capacity types, the worst first; a pool of several types counts as the first of them."""
 
 ANY: Final[Release] = (1 << 31,)
-"""Above each driver: that of a node whose device plugin is down is not known, and no reason against the others."""
+"""Above every driver: an unknown one (its device plugin is down) counts against no other node."""
 
 
 UNKNOWN: Final = 1 << 62
-"""Above each memory: that of a node whose devices are not known, likewise."""
+"""Above every memory: the memory of unknown devices, likewise."""
 
 
 class Level(NamedTuple):

@@ -58,7 +58,7 @@ def mounts_of(pods: Iterable[Pod], reservations: Iterable[PodReservation]) -> Mo
 
 
 def _claims(user: _User | None) -> Iterator[Key]:
-    """The claims that a pod or a reservation mounts; a pod without a node or with its end behind it mounts none."""
+    """The claims that a pod or a reservation mounts; a pod without a node, or one that has ended, mounts none."""
     if user is None or not user.volume_claims or (isinstance(user, Pod) and (user.terminal or not user.node)):
         return
     for claim in user.volume_claims:

@@ -218,7 +218,7 @@ def _facts(node: Node, offer: _Offer, instance_type: str, catalog: Catalog) -> D
 
     def read(labels: Labels) -> DeviceFacts:
         known = {**labels_of_others(node.labels, vendor), **labels}
-        # Each device says itself what it is, so their number proves nothing.
+        # Each device identifies itself, so their number proves nothing.
         described = replace(node, labels=known, devices={}, capacity={})
         facts: DeviceFacts = reader.read(described, resource, instance_type, catalog)
         return facts

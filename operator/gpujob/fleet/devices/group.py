@@ -212,7 +212,7 @@ def _in_change(facts: DeviceFacts, node: Node) -> DeviceFacts:
         facts = replace(facts, driver=None)
     if Fact.PARTS in changing:
         problem = Finding(Reason.NOT_READY, "node {}: {}", (node.name, changing[Fact.PARTS]))
-        # At most whole cards come of it.
+        # It yields at most whole cards.
         most = facts.accelerator.usable_bytes if facts.accelerator else None
         facts = replace(facts, memory=most, problem=problem)
     return facts

@@ -194,7 +194,7 @@ def _unread(spec: Table, read: int) -> str:
 
 
 def _body(raw: Table) -> Table:
-    """The part of a device that says what it is; v1beta1 has it one table deeper."""
+    """The part of a device that identifies it; v1beta1 has it one table deeper."""
     return table(raw, "basic") or raw
 
 

@@ -66,7 +66,7 @@ class Provision:
     memory: int | None = None
     storage: int | None = None
     taints: tuple[Taint, ...] | None = None
-    """None: those of the nodes that are there; an empty list says that new nodes have none."""
+    """None: those of the existing nodes; an empty list means that new nodes have none."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class NodeSelection(NamedTuple):
     """The labels that a namespace requires of the nodes of its pods."""
 
     annotation: str
-    """The annotation that says so."""
+    """The annotation that requires them."""
     labels: tuple[tuple[str, str], ...] = ()
     unread: str = ""
     """Its text if that is no list of key=value; then the API server refuses each pod."""
@@ -76,7 +76,7 @@ class Namespace:
     """The uids and groups that OpenShift assigns to its pods; None if it assigns none."""
 
     monthly_budget: str | None = None
-    """What its jobs may cost in a month, as an admin wrote it; None where nothing is said."""
+    """What its jobs may cost in a month, as an admin wrote it; None without the annotation."""
 
     terminating: bool = False
     """Whether it is being deleted, so that the API server creates nothing in it."""
@@ -112,7 +112,7 @@ def read_namespace(raw: Mapping[str, Any]) -> Namespace:
 
 
 def read_selection(raw: Mapping[str, Any]) -> NodeSelection | None:
-    """The node selector of a Namespace object by its annotations; None without one, and of an empty one."""
+    """The node selector of a Namespace object by its annotations; None without one, or if it is empty."""
     annotations = table(table(raw, "metadata"), "annotations")
     name = next((each for each in NODE_SELECTORS if each in annotations), "")
     written = str(annotations.get(name, ""))

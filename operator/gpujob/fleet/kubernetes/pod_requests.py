@@ -12,7 +12,7 @@ from gpujob.values import quantity
 from gpujob.values.untrusted import table, tables
 
 RESIZED: Final = ("cpu", "memory")
-"""What of a container can be resized in place."""
+"""The resources of a container that can be resized in place."""
 
 Held = Mapping[str, Mapping[str, Any]]
 """The statuses of containers whose kubelet holds other requests than the spec says, by name."""

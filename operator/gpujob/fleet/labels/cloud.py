@@ -159,7 +159,7 @@ def from_taints(origin: Origin, node: Node) -> Origin:
 
 
 def is_of_spot(taint: Taint) -> bool:
-    """Whether a taint keeps off all pods but those that accept Spot."""
+    """Whether a taint keeps away all pods except those that accept Spot."""
     return _MEANINGS.get(taint.key.lower(), {}).get(taint.value.lower()) is CapacityType.SPOT
 
 
@@ -189,7 +189,7 @@ def capacity_labels(labels: Labels) -> Labels:
 
 
 def terms_between(these: Collection[Labels], others: Collection[Labels]) -> Selector:
-    """The selector terms that match the nodes with these `capacity_labels` and not the others, as far as any does."""
+    """The selector terms that match the nodes with these `capacity_labels` and not the others, as far as terms can."""
     terms: list[tuple[str, str, tuple[str, ...]]] = []
     for key in sorted({key for labels in (*these, *others) for key in labels}):
         own, its = ({labels.get(key) for labels in some} for some in (these, others))

@@ -39,7 +39,7 @@ class Portion:
 
     @property
     def division(self) -> tuple[str, str, int | None, int | None]:
-        """What the devices are, wherever that is known from: equal ones are of one kind."""
+        """The kind of the devices, whatever source it is known from; equal values are one kind."""
         return self.kind, self.profile, self.pieces, self.replicas
 
     def __str__(self) -> str:

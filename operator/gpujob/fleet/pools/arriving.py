@@ -22,7 +22,7 @@ class Arriving:
 
     @property
     def finding(self) -> Finding:
-        """That its devices are waited for."""
+        """The finding that pods wait for its devices."""
         sentence = "node {} came at {} and offers no GPUs yet; they are waited for until {}"
         return Finding(Reason.WAITING_FOR_DEVICES, sentence, (self.node, self.since, self.until))
 

@@ -49,7 +49,7 @@ class Fleet:
     priorities: Priorities = field(default_factory=dict)
     """The PriorityClasses; empty if they are unknown."""
     host_access: frozenset[HostAccess] | None = None
-    """What of the host the installation lets GPUPools give to pods; None if no installation is known."""
+    """The parts of the host that the installation lets GPUPools give to pods; None if no installation is known."""
     answers: dict[object, tuple[Any, Any]] = field(default_factory=dict, compare=False, repr=False)
     """Cache of results that placement computes from the facts of all pools, each with its inputs; a fleet shares it with its
     successors.

@@ -76,7 +76,7 @@ class Pool:
     """Nodes that an admin's pool selects and that show no devices yet, by name: those of a new node come late."""
     growth: Growth | None = None
     adds_unread: bool = False
-    """Whether nodes can be added as a GPUPool says that cannot be read."""
+    """Whether an unreadable GPUPool allows nodes to be added."""
     request: DeviceRequest | None = None
     """How a ResourceClaim requests its devices; None if pods request them by the name of the resource."""
     also_counted_as: tuple[str, ...] = ()
@@ -90,8 +90,8 @@ class Pool:
     node_pool: str = ""
     """The node pool of a cloud or of Karpenter that may grow although no GPUPool has `provision` for it."""
     vendor_assumed: bool = False
-    """Whether neither a node nor the GPUPool says whose devices they are, or its nodes have those of several vendors; `vendor` is then
-    no fact.
+    """Whether neither a node nor the GPUPool names the vendor of the devices, or its nodes have devices of several vendors; `vendor` is
+    then no fact.
     """
     ahead: tuple[Ahead, ...] = ()
     """Jobs of higher priority that go first here, in their order."""

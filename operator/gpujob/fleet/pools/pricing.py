@@ -76,7 +76,7 @@ def _own(
     share: Share | None,
     catalog: Catalog,
 ) -> PoolPrice | None:
-    """The installation's own price: of the instance type, else of the model; None where it says none for this way of paying."""
+    """The installation's own price: of the instance type, else of the model; None without one for this capacity type."""
     word = origin.instance_type if origin else ""
     own = catalog.own_price(word, accelerator.id if accelerator else None)
     if own is None:

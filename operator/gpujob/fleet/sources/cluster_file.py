@@ -92,7 +92,7 @@ class ClusterObjects:
     reservations: tuple[PodReservation, ...] = ()
     """The reservations of the child Jobs of GPUJobs, each once; set by the caller that reads Jobs."""
     others: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
-    """GPUJobProfiles and the objects of DRA as they came."""
+    """GPUJobProfiles and the objects of DRA, not parsed."""
     published_at: str | None = None
     """The operator's last write of a GPUPool's status (RFC 3339), None if unknown."""
     unread: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What of a Node or a GPUPool in a cluster file is ignored, in sentences."""
+"""Sentences about the values of Nodes and GPUPools in a cluster file that are ignored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLES: Final = (
 """The parts of a Node that are tables."""
 
 WRITTEN: Final = frozenset({"nodeSelector", "accelerator", "resourceName", "capacityType"})
-"""What the operator writes into the spec of a GPUPool of its own; it reads none of it."""
+"""The fields that the operator writes into the spec of its own GPUPools; it reads none of them."""
 
 
 def ignored_values(nodes: Iterable[Node], raw: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterator[str]:

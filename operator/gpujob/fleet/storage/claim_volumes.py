@@ -30,7 +30,7 @@ HIDDEN: Final = "redacted"
 
 REMEDY: Final = "create it again"
 MADE: Final = "write it"
-"""The remedy of a claim that pods create: it stands in the job."""
+"""The remedy for a claim that pods create: the job defines it."""
 
 NO_CLASS: Final = "is not bound and names no StorageClass (`kubectl get storageclass` lists them)"
 
@@ -47,7 +47,7 @@ class Volume:
     trouble: str = ""
     requires: Tie = UNTIED
     remedy: str = REMEDY
-    """What ends the trouble."""
+    """The remedy."""
     many_nodes: bool = False
     """Whether several nodes can mount it at a time whatever the claim says."""
 
@@ -193,7 +193,7 @@ class Volumes:
         if not ties or UNTIED in ties:
             return Volume(name, None, "", *said, remedy=remedy or REMEDY)
         nodes = self.nodes_of(ties[0]) if len(ties) == 1 else frozenset[str]().union(*map(self.nodes_of, ties))
-        # Of local disks one says as much of a node to be added as all of them: none is there.
+        # For a node to be added one local disk stands for all: none of them is on it.
         of_names = [tie for tie in ties if tie.named is not None]
         requires = one_of([*(tie for tie in ties if tie.named is None), *of_names[:1]])
         return Volume(name, nodes, source + alternatives_in_words(ties), *said, requires, remedy or REMEDY)
@@ -269,7 +269,7 @@ class Volumes:
         return own.topologies if own.waits else UNTIED
 
     def offers(self, wanted: Wanted) -> Mapping[Tie, Sequence[Offer]]:
-        """The PersistentVolumes that fit a claim, by what they require of a node; those that are taken too."""
+        """The PersistentVolumes that fit a claim, by what they require of a node, including those that are taken."""
         if wanted not in self._fitting:
             self._fitting[wanted] = self._all_fitting(*wanted)
         return self._fitting[wanted]
@@ -302,7 +302,7 @@ def of_a_pod(storage_class: str, size: int) -> Wanted:
 
 
 NO_VOLUMES: Final = Volumes()
-"""Nothing is known of any claim."""
+"""Volumes if no claim is known."""
 
 
 def volumes_of(

@@ -52,7 +52,7 @@ class PersistentVolume:
     left: bool | None = None
     """Whether a claim may still be bound to it; None if its phase is unknown."""
     kept_for: Key | None = None
-    """The only claim that may be."""
+    """The only claim that may be bound to it."""
     size: int | None = None
     modes: frozenset[str] = frozenset()
     """Its access modes; empty if they are unknown."""
@@ -75,7 +75,7 @@ class VolumeClaim:
     phase: str = ""
     """Its phase; empty if the description does not say it."""
     storage_class: str | None = None
-    """Empty: it asks for none; None: it names none and gets the default one."""
+    """Empty: it requests none; None: it names none and gets the default one."""
     size: int = 0
     modes: frozenset[str] = frozenset()
     block: bool = False
@@ -134,7 +134,7 @@ def read_volume(raw: Mapping[str, Any]) -> PersistentVolume:
     holder = table(spec, "claimRef")
     return PersistentVolume(
         read_tie(raw),
-        # The API server requires a capacity, so without one the object is a part.
+        # The API server requires a capacity, so an object without one is incomplete.
         _text(spec.get("storageClassName")) or ("" if "capacity" in spec else None),
         phase == "Available" if isinstance(phase, str) else None,
         (str(holder.get("namespace")), str(holder.get("name"))) if holder else None,

@@ -86,7 +86,7 @@ class Tie:
 
     @property
     def named(self) -> tuple[str, ...] | None:
-        """The names of the only nodes that it allows, if it says nothing else, as of a local disk."""
+        """The names of the only nodes that it allows, if it requires nothing else, as a local disk does."""
         rule = self.terms[0][0] if len(self.terms) == 1 and len(self.terms[0]) == 1 and not self.zones else None
         return rule.values if rule is not None and rule.key in NAMES and rule.operator == "In" else None
 
@@ -98,7 +98,7 @@ class Tie:
         return (*((rule.key, rule.operator, rule.values) for rule in only if not rule.of_name), *zones)
 
     def may_allow(self, known: Selector) -> bool:
-        """Whether a new node can mount the volume, of whose labels only these terms are known."""
+        """Whether a new node can mount the volume, if only these terms about its labels are known."""
         if not all(_may_hold(Expression(key, "In", values), known) for key, values in self.zones):
             return False
         return not self.terms or any(term and all(_may_hold(rule, known) for rule in term) for term in self.terms)

@@ -21,7 +21,7 @@ _NVIDIA_COUNTS: Final = ("count", "replicas", "compute.major", "compute.minor")
 
 
 def unreadable(labels: Labels, facts: DeviceFacts, resource: str) -> tuple[Finding, ...]:
-    """A warning for each label of these devices that should be a whole number (a memory above 0) and is none."""
+    """A warning for each label of these devices that should be a whole number (a memory above 0) and is not."""
     own = _of_nvidia(labels, facts, resource) if facts.vendor is Vendor.NVIDIA else _of_amd(labels)
     keys = [*own, *_no_numbers(labels, _COUNTS), *_no_numbers(labels, MACHINE_SIZES, least=1)]
     return tuple(_warning(key, labels[key]) for key in keys)

@@ -109,11 +109,11 @@ def cards(labels: Labels, accelerator: Accelerator | None) -> int | None:
     return None if sliced or "-MIG-" in labels.get("nvidia.com/gpu.product", "") else count(labels)
 
 
-# --- what was made of a card
+# --- how a card is divided
 
 
 def _profile(labels: Labels, plain: str) -> tuple[str, Finding | None]:
-    """The MIG profile of the slices of a resource, empty for whole devices; the problem that it is none."""
+    """The MIG profile of the slices of a resource, empty for whole devices; the problem that it is invalid."""
     named = MIG_RESOURCE.fullmatch(plain)
     sliced = _MIG_PRODUCT.search(labels.get("nvidia.com/gpu.product", "").removesuffix("-SHARED"))
     gke = labels.get("cloud.google.com/gke-gpu-partition-size", "")

@@ -39,7 +39,7 @@ def environment(attempt: Attempt) -> list[Manifest]:
 
 
 def for_preflight(attempt: Attempt, words: Iterable[str]) -> list[Manifest]:
-    """What of them the preflight gets: what the pool and the job set, variables about devices and folders, and what these and its
+    """Those that the preflight gets: what the pool and the job set, variables about devices and folders, and what these and its
     `words` refer to. Each variable is kept three times over, in the Job, its pod and their managed fields.
     """
     every = environment(attempt)

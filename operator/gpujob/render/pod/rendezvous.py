@@ -1,4 +1,4 @@
-"""The rendezvous: variables from which torchrun, and programs started without it, learn who meets whom where.
+"""The rendezvous: variables from which torchrun, and programs started without it, learn where their peers are.
 
 torchrun reads a default for each of its options from PET_<OPTION> (torch/distributed/argparse_util.py), so a command
 stays as its author wrote it, and an option on the command line wins.
@@ -33,7 +33,7 @@ def for_torchrun(attempt: Attempt) -> list[Manifest]:
     """The variables of torchrun, which are reserved for the operator.
 
     A single pod gets none that repeats torchrun's own default (rank 0, static, 127.0.0.1). Without a port torchrun would take c10d
-    for a single node (since 2.15), which is of no matter to a single process.
+    for a single node (since 2.15), which does not matter to a single process.
     """
     of_any: list[Manifest] = [
         {"name": "PET_NNODES", "value": str(attempt.nodes)},

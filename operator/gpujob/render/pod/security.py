@@ -23,7 +23,7 @@ def pod_security(attempt: Attempt) -> Manifest:
         "fsGroup": own_group if asked.fs_group is None else asked.fs_group,
         # A volume with many files is walked only when its root folder has another group.
         "fsGroupChangePolicy": "OnRootMismatch",
-        # True of every uid but 0; said of 0 only if the user insists, and the kubelet then refuses to start it.
+        # True of every uid but 0; for 0 only if the user requests it, and the kubelet then refuses to start the pod.
         "runAsNonRoot": user != 0 or asked.run_as_non_root is True,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
