@@ -138,6 +138,14 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+def test_a_page_says_what_it_is_about_and_has_its_first_heading_near_its_begin(page: Path) -> None:
+    title, _, *lines = page.read_text().splitlines()
+    assert title.startswith("# ")
+    assert re.match(r"[A-Z*]", lines[0]), "a sentence comes first"
+    assert any(line.startswith("## ") for line in lines[:14])
+
+
 @pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
