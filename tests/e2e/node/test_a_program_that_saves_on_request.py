@@ -24,7 +24,7 @@ last = folder / "last"
 step = int(last.read_text()) if last.exists() else 0
 
 def saves(*_):
-    time.sleep(4)
+    time.sleep(4)  # A save that takes its time.
     last.write_text(str(step))
     sys.exit(0)
 
@@ -81,7 +81,7 @@ if asked.exists():
 def saves(*_):
     asked.touch()
     if os.environ["ENDS"] == "well":
-        time.sleep(4)
+        time.sleep(4)  # The pod may outlive the suspension, or not: both end well.
         sys.exit(0)
 
 signal.signal(signal.SIGTERM, saves)

@@ -176,6 +176,7 @@ def test_a_pod_that_never_comes_ends_the_job_with_a_reason_of_its_own(
 
 
 def test_a_pod_that_finds_nobody_says_so(operator: OperatorProcess, team: Trainers) -> None:
+    # Pod 0 does not join for longer than the other one waits.
     script = (
         "import os, time\nif os.environ['NODE_RANK'] == '0':\n    time.sleep(300)\n"
         "import datetime\nimport torch.distributed as dist\n"
