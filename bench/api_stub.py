@@ -26,7 +26,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
-from tests.e2e.cluster.nodes import pretended_nodes
+from tests.e2e.cluster.nodes import simulated_nodes
 from tests.simulation.api_server import merged, owned, parts
 from tests.unit.api.test_served_crds import document
 
@@ -61,7 +61,7 @@ class Stub:
         self.watches: defaultdict[str, list[asyncio.Queue[bytes]]] = defaultdict(list)
         self.version, self.requests, self.states = 100, Counter[str](), dict[str, str]()
         self._numbers, self._tasks = itertools.count(1), set[asyncio.Task[None]]()
-        for node in pretended_nodes(FLEET):
+        for node in simulated_nodes(FLEET):
             node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
             self.create("nodes", "", node)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.cluster import Cluster, down, eventually, look_for_kinds, register_client, up
-from tests.e2e.cluster.nodes import default_fleet, node_list, pretended_nodes
+from tests.e2e.cluster.nodes import default_fleet, node_list, simulated_nodes
 
 ROOT = Path(__file__).parent.parent
 JOBS = ROOT / "demo" / "jobs"
@@ -67,7 +67,7 @@ def start_cluster() -> Cluster:
     """A real control plane; KWOK simulates the nodes and their kubelets."""
     say("2. A real Kubernetes control plane (API server, scheduler, controllers) with simulated AMD and NVIDIA nodes.")
     cluster = up(demo_dir())
-    nodes = json.dumps(node_list(priced(pretended_nodes(default_fleet()))))
+    nodes = json.dumps(node_list(priced(simulated_nodes(default_fleet()))))
     kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=nodes, quiet=True)
     kubectl(cluster, "get", "nodes", "-L", "node.kubernetes.io/instance-type")
     return cluster

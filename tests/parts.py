@@ -66,14 +66,14 @@ def shared(name: str, count: int, files: Iterable[Path]) -> list[Part]:
 
 
 REAL_NODES = sorted((ROOT / "tests/e2e/node").rglob("test_*.py"))
-PRETENDED_NODES = sorted({*(ROOT / "tests/e2e").rglob("test_*.py")} - {*REAL_NODES})
+SIMULATED_NODES = sorted({*(ROOT / "tests/e2e").rglob("test_*.py")} - {*REAL_NODES})
 
 PARTS = (
     Part("plans", (), When.AHEAD, module="tests.simulation"),
     Part("gangs", ("--cpu-seconds=45",), When.AHEAD, module="tests.simulation"),
     *shared("nodes", 2, REAL_NODES),
     Part("contract", ("tests/contract", "-m", "e2e")),
-    *shared("kwok", 3, PRETENDED_NODES),
+    *shared("kwok", 3, SIMULATED_NODES),
     Part("runner", ("tests/unit/runner",)),
     # What the tests of a file share, such as a program that is packed once, is made in one process.
     Part("core", ("tests", *WITHOUT, "-m", "not e2e", "--numprocesses=auto", *BY_FILE), When.BACKGROUND),

@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.api_server import NODES, ApiServer, AuditLog
 from tests.e2e.chart import install_chart
-from tests.e2e.cluster import Cluster, down, eventually, pretended_nodes, up
+from tests.e2e.cluster import Cluster, down, eventually, simulated_nodes, up
 from tests.e2e.cluster.state import load
 from tests.e2e.operator_process import OperatorProcess, operator_kubeconfig
 from tests.e2e.rights import assert_granted
@@ -169,7 +169,7 @@ def fleet(cluster: Cluster, api: ApiServer) -> Iterator[Fleet]:
 
     def make(**pools: int) -> list[str]:
         names = []
-        for node in pretended_nodes(pools):
+        for node in simulated_nodes(pools):
             metadata = node["metadata"]
             metadata["labels"][MADE_BY] = prefix.rstrip("-")
             metadata["name"] = metadata["labels"]["kubernetes.io/hostname"] = prefix + metadata["name"]

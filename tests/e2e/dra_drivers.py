@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.e2e.api_server import NODES, ApiServer, Object
-from tests.e2e.cluster import eventually, pretended_nodes
+from tests.e2e.cluster import eventually, simulated_nodes
 from tests.e2e.conftest import MADE_BY, ready_nodes
 
 DRA = "/apis/resource.k8s.io/v1"
@@ -49,7 +49,7 @@ class Drivers:
 
     def node(self, name: str) -> str:
         """A node with CPU and memory alone."""
-        made = pretended_nodes({"mi210": 1})[0]
+        made = simulated_nodes({"mi210": 1})[0]
         name = f"{self.prefix}-{name}"
         labels = {key: value for key, value in made["metadata"]["labels"].items() if "amd.com" not in key}
         made["metadata"] |= {"name": name, "labels": {**labels, "kubernetes.io/hostname": name, MADE_BY: self.prefix}}

@@ -15,7 +15,7 @@ import yaml
 from gpujob.catalog.files.load import load_catalog
 from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
 from gpujob.status import pools as publish
-from tests.e2e.cluster import Cluster, down, eventually, node_list, pretended_nodes, up
+from tests.e2e.cluster import Cluster, down, eventually, node_list, simulated_nodes, up
 
 pytestmark = pytest.mark.e2e
 
@@ -38,7 +38,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         made = up(folder, which="binaries")
         kubectl(made, "apply", "--server-side", "-f", str(ROOT / "crds"))
         kubectl(made, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-        kubectl(made, "create", "-f", "-", stdin=json.dumps(node_list(pretended_nodes(FLEET))))
+        kubectl(made, "create", "-f", "-", stdin=json.dumps(node_list(simulated_nodes(FLEET))))
         kubectl(made, "create", "-f", "-", stdin=yaml.safe_dump_all(OBJECTS))
         eventually(lambda: all_pods_run(made), timeout=60)
         yield made

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from tests.e2e.api_server import GPUPOOLS, NODES, PODS, ApiServer
-from tests.e2e.cluster import eventually, pretended_nodes, remains
+from tests.e2e.cluster import eventually, remains, simulated_nodes
 from tests.e2e.conftest import MADE_BY, Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.reporter import Reporter, reach
@@ -46,7 +46,7 @@ PRICES: Final = ("-1", "NaN", "1e309", "0.01; free", "٣", "0x1", "1_000")
 
 def hostile(team: Team, number: int, labels: dict[str, str], price: str) -> dict[str, Any]:
     """A node with 8 H100 and a pool of its own, whose labels say something else too."""
-    (node,) = pretended_nodes({"h100": 1})
+    (node,) = simulated_nodes({"h100": 1})
     name = f"{team.namespace}-hostile-{number}"
     node["metadata"]["name"] = name
     own = {"kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": f"hostile-{number}", MADE_BY: "hostile"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.api_server import GPUPOOLS, NODES, ApiServer, Object
-from tests.e2e.cluster import eventually, pretended_nodes
+from tests.e2e.cluster import eventually, simulated_nodes
 from tests.e2e.conftest import MADE_BY, Fleet, Operators
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.team import Team
@@ -89,7 +89,7 @@ def bare(api: ApiServer) -> Iterator[Bare]:
     made: list[str] = []
 
     def make(label: str) -> Object:
-        (node,) = pretended_nodes({"h100": 1})
+        (node,) = simulated_nodes({"h100": 1})
         node["metadata"]["name"] = name = f"bare-{label}"
         node["metadata"]["labels"] = {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", label: "yes"}
         whole = {part: dict(node["status"][part]) for part in ("capacity", "allocatable")}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.api_server import CRDS, GPUPOOLS, JOBS, NODES, PODS, SERVICES, ApiServer, Refused
-from tests.e2e.cluster import eventually, pretended_nodes
+from tests.e2e.cluster import eventually, simulated_nodes
 from tests.e2e.conftest import Fleet
 from tests.e2e.operator_process import OperatorProcess
 from tests.e2e.team import Team, pinned_nodes
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 
 
 def test_one_object_that_nobody_can_read_stops_no_other(operator: OperatorProcess, fleet: Fleet, team: Team) -> None:
-    odd = [*pretended_nodes({"h100": 1, "mi300x": 1, "l4": 1})]
+    odd = [*simulated_nodes({"h100": 1, "mi300x": 1, "l4": 1})]
     for number, node in enumerate(odd):
         node["metadata"]["name"] = node["metadata"]["labels"]["kubernetes.io/hostname"] = (
             f"{team.namespace}-odd-{number}"

@@ -26,7 +26,7 @@ from gpujob.cluster.client.paths import Resource
 from gpujob.cluster.client.rate_limit import Patience
 from gpujob.cluster.client.transport import CONNECT_TIMEOUT
 from gpujob.cluster.election.election import LEASES, Leadership, LeaseTimings
-from tests.e2e.cluster import Cluster, down, pretended_nodes, restart_component, up
+from tests.e2e.cluster import Cluster, down, restart_component, simulated_nodes, up
 from tests.e2e.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.e2e
@@ -154,7 +154,7 @@ def job(name: str) -> dict[str, Any]:
 
 
 async def create_all(client: ApiClient) -> None:
-    for node in pretended_nodes({"a100": 2, "mi210": 2}):
+    for node in simulated_nodes({"a100": 2, "mi210": 2}):
         await client.create(NODES.resource.path(), node)
     for index in range(8):
         await client.create(PODS.resource.path("default"), pod(f"p{index}", ["a100-0", "mi210-1"][index % 2]))

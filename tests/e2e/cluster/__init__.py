@@ -20,7 +20,7 @@ from .choice import down, status, up
 from .control_plane import restart_component, signal_component, start_component, stop_component
 from .eventually import eventually, remains
 from .garbage import look_for_kinds, until_collected
-from .nodes import default_fleet, node_list, pretended_nodes
+from .nodes import default_fleet, node_list, simulated_nodes
 from .state import Cluster, default_dir, register_client
 
 __all__ = [
@@ -31,11 +31,11 @@ __all__ = [
     "eventually",
     "look_for_kinds",
     "node_list",
-    "pretended_nodes",
     "register_client",
     "remains",
     "restart_component",
     "signal_component",
+    "simulated_nodes",
     "start_component",
     "status",
     "stop_component",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import binaries, choice
-from .nodes import POOLS, default_fleet, node_list, pretended_nodes
+from .nodes import POOLS, default_fleet, node_list, simulated_nodes
 from .state import Cluster, ClusterError, load, require
 from .state import default_dir as folder
 
@@ -70,7 +70,7 @@ def _create(cluster: Cluster, fleet: dict[str, int]) -> str:
     """Creates the nodes that are missing, and gives one sentence."""
     if cluster.kind == "existing" and cluster.process("kwok") is None:
         raise ClusterError("simulated nodes in your own cluster need KWOK: set CLUSTER_KWOK=1")
-    listed = json.dumps(node_list(pretended_nodes(fleet)))
+    listed = json.dumps(node_list(simulated_nodes(fleet)))
     apply = [cluster.tool("kubectl"), "apply", "--server-side", "-f", "-"]
     done = subprocess.run(apply, input=listed, capture_output=True, text=True, check=False, env=cluster.environment())
     if done.returncode:
@@ -111,7 +111,7 @@ def _env(options: argparse.Namespace) -> int:
 
 
 def _nodes(options: argparse.Namespace) -> int:
-    json.dump(node_list(pretended_nodes(_fleet(options.pool or []))), sys.stdout, indent=1)
+    json.dump(node_list(simulated_nodes(_fleet(options.pool or []))), sys.stdout, indent=1)
     print()
     return 0
 

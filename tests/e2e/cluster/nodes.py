@@ -158,7 +158,7 @@ def default_fleet() -> dict[str, int]:
     return {"mi300x": 2, "mi210": 3, "mi250x": 2, "h100": 3, "a100": 3, "l4": 3, "t4": 3}
 
 
-def pretended_nodes(fleet: Mapping[str, int]) -> list[Node]:
+def simulated_nodes(fleet: Mapping[str, int]) -> list[Node]:
     """The nodes of a fleet, as a map of pool to number of nodes. Equal fleets give equal nodes."""
     return [_node(pool, index) for pool, count in fleet.items() for index in range(count)]
 

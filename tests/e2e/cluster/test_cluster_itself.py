@@ -15,7 +15,7 @@ from . import choice
 from .audit import OPERATOR
 from .control_plane import COMPONENTS, restart_component, signal_component, stop_component
 from .eventually import eventually
-from .nodes import POOLS, node_list, pretended_nodes
+from .nodes import POOLS, node_list, simulated_nodes
 from .state import REPOSITORY, Cluster, require
 
 pytestmark = pytest.mark.e2e
@@ -27,7 +27,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("CLUSTER", raising=False)
         made = choice.up(tmp_path_factory.mktemp("cluster") / "of tests", "binaries")
-        kubectl(made, "create", "-f", "-", stdin=json.dumps(node_list(pretended_nodes(dict.fromkeys(POOLS, 1)))))
+        kubectl(made, "create", "-f", "-", stdin=json.dumps(node_list(simulated_nodes(dict.fromkeys(POOLS, 1)))))
         yield made
         choice.down(made.dir)
 
@@ -84,12 +84,12 @@ def conditions(thing: dict[str, Any]) -> dict[str, str]:
     return {each["type"]: each["status"] for each in thing["status"].get("conditions", [])}
 
 
-def test_pretended_nodes_are_ready_and_keep_their_size(cluster: Cluster) -> None:
+def test_simulated_nodes_are_ready_and_keep_their_size(cluster: Cluster) -> None:
     def all_ready() -> bool:
         return all(conditions(node).get("Ready") == "True" for node in get(cluster, "nodes")["items"])
 
     eventually(all_ready, what="nodes that are all Ready")
-    for made in pretended_nodes(dict.fromkeys(POOLS, 1)):
+    for made in simulated_nodes(dict.fromkeys(POOLS, 1)):
         node = get(cluster, "node", made["metadata"]["name"])
         assert node["status"]["capacity"] == made["status"]["capacity"]
         assert node["status"]["allocatable"] == made["status"]["allocatable"]
