@@ -206,3 +206,27 @@ def test_a_service_that_no_watch_shows_is_made_again_once() -> None:
     (service,) = world.server.objects["services"].values()
     assert service["metadata"]["labels"]["gpujob.dev/job-uid"] == "gpujobs-1"
     assert world.processes[0].writes < 20
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["it lives", "somebody deleted it in the background"])
+def test_the_pods_of_an_orphan_end_though_a_finalizer_keeps_their_job(deleted: bool) -> None:
+    async def main() -> World:
+        world = World(Story("orphan", (), Program(runs_for=0.0), nodes=2, finalizers=("x/y",), until=120.0))
+        loop = world.server.loop
+        loop.call_at(1.0, lambda: world.submit("j", gpusPerNode=8))
+        loop.call_at(30.0, lambda: world.remove("j", "Orphan"))
+        if deleted:
+            loop.call_at(32.0, delete_in_vain, world)
+        await world.run()
+        return world
+
+    def delete_in_vain(world: World) -> None:
+        (key,) = world.server.objects["jobs"]
+        world.server.change("jobs", key, lambda job: job["metadata"].update(deletionTimestamp=world.server.stamp()))
+
+    world = run(main())
+    (job,) = world.server.objects["jobs"].values()
+    assert "deletionTimestamp" in job["metadata"]
+    assert not world.server.objects["pods"]
+    (ran,) = world.server.ran
+    assert ran[4] <= 30.0 + 35.0

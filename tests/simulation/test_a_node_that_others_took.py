@@ -50,7 +50,7 @@ def test_a_job_whose_node_others_took_is_placed_again_and_leaves_nothing_out(
         return world
 
     world = run(main())
-    assert world.ran_at[0] <= 30.0
+    assert world.ran_at[0] <= 15.0
     status = world.server.objects["gpujobs"][TEAM, "a"]["status"]
     assert not {"excludedPools", "excludedNodes", "failures"} & status.keys()
     pods = world.server.objects["pods"].values()

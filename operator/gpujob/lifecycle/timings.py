@@ -34,8 +34,8 @@ class Timings:
     """Pods hold the GPUs of nodes to which the scheduler does not bind them. An admin's setting."""
     unbound_gang: float = 60.0
     """The same for a gang, at most: what it holds on some nodes, other gangs wait for."""
-    taken: float = 20.0
-    """Pods of others have the room of a job's pods on a node this long before it is placed again: watches may be that far behind."""
+    taken: float = 5.0
+    """Pods of others have the room of a job's pods on a node this long before it is placed again: they may be ending just now."""
     rest_factor: int = 3
     """A pool that accepted no pod is tried again after this many times `unbound`: devices are reserved in vain for a quarter of
     the time at most.

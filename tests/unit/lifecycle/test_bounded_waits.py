@@ -230,8 +230,8 @@ def test_pods_of_others_that_took_the_room_of_a_gang_leave_out_no_pool() -> None
     assert not isinstance(watch.look(0.0, GANG, *pods).action, GiveBack)
     first = watch.look(5.0, GANG, *pods, taken_nodes=TAKEN)
     assert not isinstance(first.action, GiveBack)
-    assert not isinstance(watch.look(24.9, GANG, *pods, taken_nodes=TAKEN).action, GiveBack)
-    done = watch.look(25.0, GANG, *pods, taken_nodes=TAKEN).action
+    assert not isinstance(watch.look(9.9, GANG, *pods, taken_nodes=TAKEN).action, GiveBack)
+    done = watch.look(10.0, GANG, *pods, taken_nodes=TAKEN).action
     assert isinstance(done, GiveBack)
     assert (done.status["state"], done.status["display"]["reason"]) == ("Queued", "NodeTaken")
     assert not {"jobName", "excludedPools", "excludedNodes"} & done.status.keys()
@@ -245,9 +245,9 @@ def test_room_that_is_free_again_begins_the_wait_anew() -> None:
     """Pods of others on their way out, as after a preemption."""
     watch = Watch()
     watch.look(0.0, ALONE, pod(), taken_nodes=("n0",))
-    watch.look(15.0, ALONE, pod())
-    assert not isinstance(watch.look(21.0, ALONE, pod(), taken_nodes=("n0",)).action, GiveBack)
-    assert isinstance(watch.look(41.0, ALONE, pod(), taken_nodes=("n0",)).action, GiveBack)
+    watch.look(4.0, ALONE, pod())
+    assert not isinstance(watch.look(6.0, ALONE, pod(), taken_nodes=("n0",)).action, GiveBack)
+    assert isinstance(watch.look(11.0, ALONE, pod(), taken_nodes=("n0",)).action, GiveBack)
 
 
 def test_the_bound_of_the_scheduler_still_counts_where_room_is_taken_at_its_end() -> None:

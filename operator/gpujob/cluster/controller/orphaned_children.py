@@ -18,6 +18,7 @@ from gpujob.cluster.client.api_errors import ApiError
 from gpujob.cluster.client.paths import Resource
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import NotLeader, Writer
+from gpujob.lifecycle.children import TERMINAL
 from gpujob.status.records.objects import ChildRecord, ServiceRecord
 
 log = structlog.get_logger(__name__)
@@ -63,9 +64,14 @@ class OrphanedChildren:
         for resource in (SERVICES, JOBS):
             held = self._work.index.cache.objects(resource.plural)
             for (namespace, name), child in cast("dict[tuple[str, str], ChildRecord | ServiceRecord]", held).items():
-                leaving = isinstance(child, ChildRecord) and child.leaving
-                if child.orphan_of and not leaving and child.orphan_of not in jobs:
+                if child.orphan_of and child.orphan_of not in jobs and not self._ends(child):
                     yield Orphan(resource, namespace, name, child.uid, child.job_name, child.orphan_of)
+
+    def _ends(self, child: ChildRecord | ServiceRecord) -> bool:
+        """Whether nothing is left to delete: a Job that a finalizer keeps can have pods that run on."""
+        if not isinstance(child, ChildRecord) or not child.leaving:
+            return False
+        return all(pod.leaving or pod.phase in TERMINAL for pod in self._work.index.pods(child))
 
     async def _end(self, orphan: Orphan) -> None:
         what = f"{orphan.resource.plural} {orphan.namespace}/{orphan.name}"

@@ -182,8 +182,9 @@ class Writer:
             return [raw async for page in pages for raw in tables(page, "items")]
 
     async def delete_orphan(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
-        """Deletes a child Job with its pods, or a Service, that has no owner; what is gone already is fine."""
-        await self._delete(resource, namespace, name, uid)
+        """Deletes a child Job or a Service that has no owner; what is gone already is fine. The pods of a Job go first, because a
+        finalizer of another controller may keep it."""
+        await self._delete(resource, namespace, name, uid, "Foreground" if resource is JOBS else "Background")
 
     async def delete_orphaned_template(self, namespace: str, name: str, job_uid: str) -> None:
         """Deletes the ResourceClaimTemplate of an attempt, if it has one and nothing owns that."""
