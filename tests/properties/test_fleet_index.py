@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from builders import Object, device_class, gpupool, node, pod, resource_claim, resource_slice, taint_rule
@@ -141,6 +142,9 @@ class Fleets(RuleBasedStateMachine):
         self.admins: list[AdminPool] = []
         self.runtime_class = RuntimeClass("nvidia")
         self.reservations: dict[int, tuple[PodReservation, ...]] = {}
+        self.pieces: Iterator[None] = iter(())
+        self.steps: list[int] = []
+        """The pieces that are done after each of the next changes."""
 
     @rule(raw=nodes)
     def put_node(self, raw: Object) -> None:
@@ -218,8 +222,16 @@ class Fleets(RuleBasedStateMachine):
         self.reservations[source] = found
         self.index.put_reservations(source, found)
 
+    @rule(steps=st.lists(st.integers(0, 4), min_size=1, max_size=5))
+    def look_in_pieces(self, steps: list[int]) -> None:
+        self.pieces, self.steps = self.index.in_pieces({"nvidia": self.runtime_class}), list(steps)
+
     @invariant()
     def both_fleets_are_equal(self) -> None:
+        if self.steps:
+            for _ in range(self.steps.pop()):
+                next(self.pieces, None)
+            return
         told = {each.key: each for source in sorted(self.reservations) for each in self.reservations[source]}
         assert {each.key: each for each in self.index.reserved.all()} == told
         classes = {"nvidia": self.runtime_class}

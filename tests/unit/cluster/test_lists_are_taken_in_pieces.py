@@ -9,7 +9,10 @@ import pytest
 from gpujob.cluster.cache.object_cache import ObjectCache
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.index.cluster_index import ClusterIndex
+from gpujob.fleet.devices.group import groups_of
+from gpujob.fleet.kubernetes.parse import read_node, read_pod
 from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.sources.incremental import FleetIndex
 from tests.builders import ANY_IMAGES, H100, gpupool, node, pod
 
 MANY = 30
@@ -84,3 +87,21 @@ def test_what_changes_between_two_pieces_is_of_the_next_look() -> None:
     index.take(index.cache.take_changes())
     (pool,) = index.fleet().pools
     assert {each.name: each.free for each in pool.nodes}["n7"] == 8
+
+
+@pytest.mark.parametrize("done", range(8))
+def test_a_pod_that_comes_while_pools_are_built_counts_in_a_look_between_and_afterwards(done: int) -> None:
+    index = FleetIndex(ANY_IMAGES)
+    for name, region in (("n0", "a"), ("n1", "b")):
+        labels = {"topology.kubernetes.io/region": region, "node.kubernetes.io/instance-type": region}
+        parsed = read_node(node(name, H100, labels=labels))
+        index.put_node(parsed, groups_of(parsed, ANY_IMAGES))
+    pieces = index.in_pieces()
+    for _ in range(done):
+        next(pieces, None)
+    for name in ("n0", "n1"):
+        index.put_pod(("default", f"on-{name}"), read_pod(pod(f"on-{name}", name, {"nvidia.com/gpu": 3})))
+    free = lambda: {each.name: each.free for pool in index.fleet().pools for each in pool.nodes}  # noqa: E731
+    assert free() == {"n0": 5, "n1": 5}
+    list(pieces)
+    assert free() == {"n0": 5, "n1": 5}

@@ -93,6 +93,7 @@ class SchedulingRound:
         self._work.counters.decide_seconds += self._work.clock() - began
 
     async def _decide_again(self) -> None:
+        await self._slice.run(self._work.index.fleet_in_pieces())
         before, self._work.decided_at = self._work.decided_at, self._inputs()
         fleet = self._work.index.fleet(p for reservations in self._work.reserved.values() for p in reservations)
         facts = self._work.index.other_versions()

@@ -1,14 +1,12 @@
 """The fleet, updated by its changes: a pod changes the figures of one node, a node its pools, and the rest is shared.
 
-The result equals `read_fleet` without reading 10,000 nodes again for each pod. The same functions compute each figure from the
-objects of one node or one pool. Called by the operator; files are read once.
+The result equals `read_fleet`; the same functions compute each figure from the objects of one node or pool. For the operator.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from types import MappingProxyType
 
@@ -30,6 +28,7 @@ from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.runtime_class import for_pods_of, with_handler
 from gpujob.fleet.sources.build import by_name, discovered_pool, with_awaited
+from gpujob.fleet.sources.node_changes import complete, differ_in_state, overlaps_of, with_nodes
 from gpujob.values.finding import Finding
 
 Home = Hashable
@@ -69,8 +68,13 @@ class FleetIndex:
         self._overlaps: dict[str, tuple[str, str]] = {}
         self._overlapping = False
         self._touched: set[str] = set()
+        self._recounted: set[str] = set()
         self._stale: set[Home] = set()
+        self._built: set[Home] = set()
+        """Homes that were built after the last count of their nodes."""
         self._changed: set[Home] = set()
+        self._listed = True
+        """Whether the list of all pools has those of now."""
         self._awaited: dict[str, list[PodReservation]] = {}
         self._ordered: tuple[Pool, ...] = ()
         self._classes = NO_CLASSES
@@ -85,7 +89,7 @@ class FleetIndex:
         before = self._groups.get(node.name)
         if before == groups == () and labels == node.labels:
             return
-        if before is not None and _differ_in_state(before, groups):
+        if before is not None and differ_in_state(before, groups):
             for home in self._homes_of[node.name]:
                 mine = self._homes[home][node.name]
                 mine[:] = [new for old in mine for new, held in zip(groups, before, strict=True) if held is old]
@@ -192,28 +196,10 @@ class FleetIndex:
 
     def fleet(self, runtime_classes: Classes = NO_CLASSES) -> Fleet:
         """The current fleet: equal to `read_fleet` of the same objects. Unchanged pools are the same objects."""
-        self._classify(runtime_classes)
-        self._count()
-        self._name()
-        for home in [*self._stale]:
-            self._build(home)
-        self._replace_nodes(but_of=self._stale)
-        self._stale = set()
-        self._reckon_awaited()
+        for _ in self.in_pieces(runtime_classes):
+            pass
         if self._overlapping:
-            self._overlaps, self._overlapping = self._all_overlaps(), False
-        if self._changed:
-            for home in self._changed & self._base.keys():
-                base = self._base[home]
-                for pool in base:
-                    _ = pool.stock, pool.size  # computed here, so that no decision has to read each node
-                self._pools[home] = with_awaited(base, self._usage)
-            self._changed.clear()
-            pools = [*chain.from_iterable(self._pools.values())]
-            self._joined = joined_pools(pools, self._catalog, self._joined)
-            for pool in self._joined.pools:
-                _ = pool.stock, pool.size
-            self._ordered = by_name((*pools, *self._joined.pools))
+            self._overlaps, self._overlapping = overlaps_of(self._lost), False
         return Fleet(
             self._ordered,
             runtime_classes,
@@ -223,16 +209,63 @@ class FleetIndex:
             answers=self._answers,
         )
 
+    def in_pieces(self, runtime_classes: Classes = NO_CLASSES) -> Iterator[None]:
+        """Brings the pools up to date, a node or a pool at a time; changes and other callers between two pieces are seen."""
+        self._classify(runtime_classes)
+        while (
+            self._touched or self._stale or self._recounted or self._changed or self.reserved.moved or not self._listed
+        ):
+            yield from self._count()
+            yield from self._build_stale()
+            self._replace_nodes(but_of=self._built | self._stale)
+            self._reckon_awaited()
+            yield from self._list_pools()
+
+    def _build_stale(self) -> Iterator[None]:
+        """Builds pools until all are, or nodes must be counted first."""
+        if not self._stale:
+            return
+        self._name()
+        for home in [*self._stale]:
+            if not self._touched and home in self._stale:
+                self._stale.discard(home)
+                self._built.add(home)
+                self._build(home)
+                yield
+        # Pools that are gone make the names of others shorter.
+        self._name()
+
+    def _list_pools(self) -> Iterator[None]:
+        """Lists all pools, once those that changed are complete."""
+        while self._changed and not (self._touched or self._stale):
+            home, self._listed = self._changed.pop(), False
+            if home in self._base:
+                complete(*self._base[home])
+                self._pools[home] = with_awaited(self._base[home], self._usage)
+            yield
+        if self._listed or self._touched or self._stale:
+            return
+        pools = [*chain.from_iterable(self._pools.values())]
+        self._joined = joined_pools(pools, self._catalog, self._joined)
+        for pool in self._joined.pools:
+            yield
+            complete(pool)
+        if not (self._changed or self._touched or self._stale):
+            self._ordered, self._listed = by_name((*pools, *self._joined.pools)), True
+
     def _classify(self, classes: Classes) -> None:
         """Marks the pools for a rebuild whose pods require another handler of their nodes than before."""
         if classes != self._classes:
             self._classes = classes
             self._stale |= {home for home, (pool, *_) in self._base.items() if with_handler(pool, classes) is not pool}
 
-    def _count(self) -> None:
+    def _count(self) -> Iterator[None]:
         """Updates the usage of changed nodes."""
         usage = self._usage
-        for name in self._touched:
+        while self._touched:
+            name = self._touched.pop()
+            self._recounted.add(name)
+            self._built.difference_update(self._homes_of.get(name, ()))
             for resource in self._resources_on.pop(name, ()):
                 del usage.devices[name, resource]
             usage.resources.pop(name, None)
@@ -240,22 +273,17 @@ class FleetIndex:
             usage.uids.pop(name, None)
             if name in self._pods_on and not self._pods_on[name]:
                 del self._pods_on[name]
-        found = Usage(
-            (pod for name in self._touched & self._pods_on.keys() for pod in self._pods_on[name].values()),
-            (reservation for name in self._touched for reservation in self.reserved.on(name)),
-            self._claimed,
-        )
-        usage.resources.update(found.resources)
-        usage.plain.update(found.plain)
-        usage.uids.update(found.uids)
-        usage.devices.update(found.devices)
-        for name, resource in found.devices:
-            self._resources_on[name].append(resource)
+            found = Usage(self._pods_on.get(name, {}).values(), self.reserved.on(name), self._claimed)
+            usage.resources.update(found.resources)
+            usage.plain.update(found.plain)
+            usage.uids.update(found.uids)
+            usage.devices.update(found.devices)
+            for _, resource in found.devices:
+                self._resources_on[name].append(resource)
+            yield
 
     def _name(self) -> None:
         """Renames the discovered pools if pools appear or disappear: a name is short while it is unique."""
-        if not self._stale:
-            return
         homes = {home: nodes for home, nodes in self._homes.items() if nodes and not isinstance(home, str)}
         if (named_for := (frozenset(homes), frozenset(self._admins))) != self._named_for:
             firsts = {home: [nodes[min(nodes)][0]] for home, nodes in homes.items() if isinstance(home, tuple)}
@@ -286,16 +314,17 @@ class FleetIndex:
     def _replace_nodes(self, but_of: Set[Home]) -> None:
         """Puts the new figures of changed nodes into their pools, except pools that were just built from them."""
         changes: dict[Home, dict[str, list[DeviceGroup]]] = defaultdict(dict)
-        for name in self._touched:
+        for name in self._recounted:
             for home in (home for home in self._homes_of.get(name, ()) if home not in but_of):
                 changes[home][name] = self._homes[home][name]
         for home, changed in changes.items():
             figures = {
                 known: self._figures(home, changed, known) for known in {p.problem is None for p in self._base[home]}
             }
-            self._base[home] = tuple(_with_nodes(pool, figures[pool.problem is None]) for pool in self._base[home])
+            self._base[home] = tuple(with_nodes(pool, figures[pool.problem is None]) for pool in self._base[home])
             self._changed.add(home)
-        self._touched.clear()
+        self._recounted.clear()
+        self._built.clear()
 
     def _figures(
         self, home: Home, changed: Mapping[str, list[DeviceGroup]], known: bool
@@ -319,32 +348,3 @@ class FleetIndex:
         self._usage.awaited = self._awaited
         names = {name for name in (*before, *self._awaited) if before.get(name) != self._awaited.get(name)}
         self._changed |= {home for home, (pool, *_) in self._base.items() if pool.name in names}
-
-    def _all_overlaps(self) -> dict[str, tuple[str, str]]:
-        """The pools that lost a node to an older one, each with the first node by name."""
-        found: dict[str, tuple[str, str]] = {}
-        for name in sorted(self._lost):
-            for loser, winner in self._lost[name].items():
-                found.setdefault(loser, winner)
-        return found
-
-
-def _with_nodes(pool: Pool, changed: Mapping[str, tuple[PoolNode, ...]]) -> Pool:
-    """The pool with the new figures of those nodes that it has; itself if it has none of them."""
-    found: dict[int, PoolNode] = {}
-    for name in changed.keys() & pool.positions.keys():
-        found.update(zip(pool.positions[name], changed[name], strict=True))
-    return pool.with_nodes(found) if found else pool
-
-
-def _differ_in_state(before: Sequence[DeviceGroup], after: Sequence[DeviceGroup]) -> bool:
-    """Whether a node differs only in its state: readiness, health, cordon, deletion, allocations of claims."""
-    if len(before) != len(after) or not before:
-        return False
-    old, new = before[0].node, after[0].node
-    if replace(new, ready=old.ready, cordoned=old.cordoned, leaving=old.leaving, conditions=old.conditions) != old:
-        return False
-    return all(
-        replace(one, node=old, held=other.held, lent=other.lent) == other
-        for one, other in zip(after, before, strict=True)
-    )
