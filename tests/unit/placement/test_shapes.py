@@ -23,6 +23,7 @@ from builders import (
 )  # fmt: skip
 
 from gpujob.placement.engine.choose import choose
+from gpujob.placement.report.summary import summary
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import with_fix
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
@@ -187,4 +188,26 @@ def test_a_shape_of_one_vendor_never_becomes_one_of_the_other() -> None:
     fix = with_fix(decision(*nodes, catalog=ANY_IMAGES, shapes=spec), fleet(*nodes), ANY_IMAGES).fix
     assert fix is not None
     assert [(change.field, change.after) for change in fix.changes] == [("spec.shapes[1].gpusPerNode", 2)]
-    assert with_fix(decision(*nodes, catalog=ANY_IMAGES, shapes=spec[:1]), fleet(*nodes), ANY_IMAGES).fix is None
+    alone = with_fix(decision(*nodes, catalog=ANY_IMAGES, shapes=spec[:1]), fleet(*nodes), ANY_IMAGES)
+    assert alone.fix is None
+    says = "spec.shapes has only devices of AMD, and the cluster has none; add an entry for H100-SXM"
+    assert alone.hopeless == says
+    assert summary(alone).endswith(f"shapes[0] is for MI300X; {says}")
+    with_it = [*spec[:1], {"accelerator": "H100-SXM"}]
+    assert decision(*nodes, catalog=ANY_IMAGES, shapes=with_it).verdict is Verdict.PLACED
+
+
+@pytest.mark.parametrize(
+    ("shapes", "more"),
+    [
+        # The entry would not run either, or the cluster has a device of that vendor.
+        ([{"accelerator": "MI300X", "gpusPerNode": 16}], {}),
+        ([{"accelerator": "MI300X"}], {"placement": {"capacityTypes": ["Spot"]}}),
+        ([{"accelerator": "MI300X"}, {"gpusPerNode": 16, "accelerator": "A100-80GB"}], {"gpuMemory": "500Gi"}),
+    ],
+)
+def test_an_entry_is_proposed_only_where_it_helps(shapes: list[dict[str, Any]], more: dict[str, Any]) -> None:
+    nodes = [node("h", H100, 2, price="2")]
+    found = with_fix(decision(*nodes, catalog=ANY_IMAGES, shapes=shapes, **more), fleet(*nodes), ANY_IMAGES)
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert "add an entry" not in found.hopeless

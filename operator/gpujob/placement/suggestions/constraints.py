@@ -19,6 +19,7 @@ from gpujob.placement.request.demand import DEFAULT_DEVICES, Demand, OwnRuntime
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, cut, proposed
+from gpujob.values.finding import listed
 from gpujob.values.quantity import CENT, MAX_PRICE, exact_dollars, whole_cents
 from gpujob.values.vocabulary import Precision
 
@@ -76,6 +77,22 @@ def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catal
         if steps == UNRELATED:
             return  # Another vendor's device, or one for an unknown name, is not what the shape is for.
         yield cut(_of_device(steps), gang.field("accelerator"), gang.accelerator, name, changed)
+
+
+def further_shape(demand: Demand, candidates: Iterable[Candidate], fleet: Fleet) -> Iterator[tuple[str, Demand]]:
+    """If the job's shapes are for devices of vendors that the cluster does not have: a sentence that proposes an entry for a device
+    that it has, and the demand with that entry.
+    """
+    names = [gang.accelerator for gang in demand.gangs if gang.accelerator is not None]
+    makers = {demand.makers[each] for each in demand.ids_of(names) if each in demand.makers}
+    if len(names) < len(demand.gangs) or not makers.isdisjoint(pool.vendor for pool in fleet.pools):
+        return
+    vendors = listed(sorted(makers))
+    for candidate in candidates:
+        name, gang = candidate.pool.accelerator_id, replace(candidate.gang, accelerator=candidate.pool.accelerator_id)
+        if candidate.pool.accelerator is not None:
+            sentence = f"spec.shapes has only devices of {vendors}, and the cluster has none; add an entry for {name}"
+            yield sentence, demand.but(gangs=(*demand.gangs, gang))
 
 
 def _of_device(steps: float) -> float:

@@ -19,10 +19,10 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.engine.pieces import Pieces, finished, first_of
 from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
-from gpujob.placement.scoring.candidate import Candidate, Decision, Fix, lacks_nodes
+from gpujob.placement.scoring.candidate import Candidate, Decision, Fix, first_of_each_pool, lacks_nodes
 from gpujob.placement.scoring.equal_pools import one_of_each_kind
 from gpujob.placement.scoring.waiting import only_waits_for_others, state_now, waits_for_others
-from gpujob.placement.suggestions.constraints import PRICE_LIMIT, higher_price, other_versions
+from gpujob.placement.suggestions.constraints import PRICE_LIMIT, further_shape, higher_price, other_versions
 from gpujob.placement.suggestions.proposal import Proposal, Repair, risks_of, said
 from gpujob.placement.suggestions.repairs import REPAIRS
 from gpujob.placement.suggestions.requests import smaller_disk
@@ -62,6 +62,9 @@ def fix_in_pieces(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[
         steps = [step for step in (found, other) if not isinstance(step, str)]
         found = min(steps, key=lambda step: (len(step.changes), step.distance), default=found)
     if isinstance(found, str):
+        entries = further_shape(decision.demand, first_of_each_pool(decision.candidates).values(), fleet)
+        helpful = (said for said, more in entries if choose(more, fleet, catalog).verdict is Verdict.PLACED)
+        found = next(helpful, found) if found == NOT_FOUND else found
         return replace(decision, hopeless=found if decision.verdict is Verdict.IMPOSSIBLE else "")
     # The same change may help several pools; the message names the pool that the job would get.
     choice = choose(found.demand, fleet, catalog).choice
