@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gpujob.fleet.dra.resource_slices import EXTENDED_CLAIM, read_claim
 from gpujob.fleet.kubernetes.parse import new_claims, read_pod
 from gpujob.fleet.labels.cloud import ACCELERATOR_LABELS, FORMS, MACHINE_COUNTS
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
-from gpujob.fleet.storage.volume_records import read_storage_class, read_volume, read_volume_claim
+from gpujob.fleet.storage.volume_records import PersistentVolume, read_storage_class, read_volume, read_volume_claim
 from gpujob.values.names import child_name
 
 SECRET = "hunter2"
@@ -357,7 +358,7 @@ def test_a_claim_that_waits_for_its_first_pod_still_does(gpujob: Command, tmp_pa
     objects = captured(gpujob, tmp_path, claim)
     assert SECRET not in json.dumps(objects)
     (kept,) = (each for each in objects if each["kind"] == "PersistentVolumeClaim")
-    assert read_volume_claim(kept) == read_volume_claim(claim)
+    assert replace(read_volume_claim(kept), selector=()) == replace(read_volume_claim(claim), selector=())
 
 
 def test_a_claim_of_a_resource_s_name_still_tells_its_pod_and_not_its_settings(gpujob: Command, tmp_path: Path) -> None:
@@ -459,6 +460,30 @@ def test_a_capture_keeps_what_claims_to_come_are_bound_to(gpujob: Command, tmp_p
     assert read_storage_class(kept["StorageClass"]) == read_storage_class(storage_class)
     assert read_volume(kept["PersistentVolume"]) == read_volume(volume)
     assert kept["Node"]["metadata"]["labels"]["team.example/rack"] == "r1"
+
+
+def test_a_capture_keeps_the_labels_that_a_claim_selects_its_volume_by(gpujob: Command, tmp_path: Path) -> None:
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "default"},
+        "spec": {"storageClassName": "local", "selector": {"matchLabels": {"tier": "fast"}}},
+        "status": {"phase": "Pending"},
+    }
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "pv", "labels": {"tier": "fast", "owner": SECRET}},
+        "spec": {"storageClassName": "local", "capacity": {"storage": "1Gi"}},
+        "status": {"phase": "Available"},
+    }
+    objects = captured(gpujob, tmp_path, node("a", H100), claim, volume)
+    assert SECRET not in json.dumps(objects)
+    kept = {each["kind"]: each for each in objects}
+    assert "fast" not in json.dumps(objects)
+    wants = read_volume_claim(kept["PersistentVolumeClaim"])
+    assert wants.takes(read_volume(kept["PersistentVolume"]))
+    assert not wants.takes(PersistentVolume(labels=(("tier", "slow"),)))
 
 
 def test_a_capture_keeps_the_claims_that_pods_will_make(gpujob: Command, tmp_path: Path) -> None:

@@ -142,6 +142,40 @@ def test_a_class_that_makes_no_volumes_leaves_those_that_there_are(
     assert outcome(place(claim("local"), {**LOCAL, "volumeBindingMode": mode}, A, B, *volumes)) == right
 
 
+def labelled(name: str, *values: str, **more: Any) -> Object:
+    """A local volume with the label t of its name."""
+    made = volume(name, HOST, *values, **more)
+    return {**made, "metadata": {"name": name, "labels": {"t": name}}}
+
+
+def rule(operator: str, *values: str, key: str = "t") -> Object:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+@pytest.mark.parametrize(("selector", "right"), [
+    ({}, "a"),
+    ({"matchLabels": {"t": "y"}}, "b"),
+    (rule("In", "y", "w"), "b"),
+    (rule("NotIn", "x"), "b"),
+    (rule("Exists"), "a"),
+    (rule("NotIn", "x", key="other"), "a"),
+    ({"matchLabels": {"t": "y"}, **rule("DoesNotExist", key="other")}, "b"),
+    ({"matchLabels": {"t": "y"}, **rule("Exists", key="other")}, TO_BE_MADE),
+    ({"matchLabels": {"t": "z"}}, TO_BE_MADE),
+    (rule("DoesNotExist"), TO_BE_MADE),
+    ({"matchLabels": {"t": 1}, "matchExpressions": "y"}, "a"),
+])  # fmt: skip
+def test_the_labels_of_a_volume_are_those_that_its_claim_selects(selector: Object, right: str) -> None:
+    volumes = [labelled("x", "a"), labelled("y", "b")]
+    assert outcome(place(claim("local", selector=selector), LOCAL, A, B, *volumes)) == right
+
+
+def test_a_volume_that_is_kept_for_a_claim_needs_no_labels() -> None:
+    kept = labelled("x", "a", claimRef={"namespace": "default", "name": "c"})
+    selector = {"matchLabels": {"t": "y"}}
+    assert outcome(place(claim("local", selector=selector), LOCAL, A, B, kept, labelled("z", "b"))) == "a"
+
+
 @pytest.mark.parametrize(("objects", "mounts", "right"), [
     ([kind_of("std", "z-b"), A, B], of_pod(), "b"),
     ([kind_of("std", "z-b"), A], of_pod(), NOWHERE),

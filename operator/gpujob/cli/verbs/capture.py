@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ from gpujob.fleet.kubernetes.objects import EXTENDED_STATUS, TERMINAL_PHASES
 from gpujob.fleet.kubernetes.parse import OF_SPLITTING, pods_per_card, provider_of
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
 from gpujob.fleet.pools.autoscaling import NODE_POOL_LABELS
-from gpujob.fleet.storage.volume_records import OF_DEFAULT
+from gpujob.fleet.storage.volume_records import OF_DEFAULT, read_selector
 from gpujob.fleet.storage.volume_ties import NEVER_ATTACHED, ZONES
 from gpujob.values.errors import BadClusterFile, BadInput
 from gpujob.values.untrusted import Table, table, tables
@@ -237,11 +238,18 @@ def _gpupool(raw: Table, selected: set[str]) -> dict[str, Any] | None:
 
 
 def _volume_claim(raw: Table, selected: set[str]) -> dict[str, Any]:
-    """A claim as its binding and its access modes; one that is not bound also as its StorageClass and its size."""
+    """A claim as its binding and its access modes; one that is not bound also as its StorageClass, size and selector."""
     metadata, spec = table(raw, "metadata"), table(raw, "spec")
     waits = table(raw, "status").get("phase") == "Pending" and not spec.get("volumeName")
     size = present(table(table(spec, "resources"), "requests"), "storage")
-    wanted = present(spec, "storageClassName", "volumeMode") | filled(resources=filled(requests=size))
+    rules = [
+        {"key": _hidden(key), "operator": operator, "values": [*map(_hidden, values)]}
+        for key, operator, values in read_selector(table(spec, "selector"))
+    ]
+    selector = filled(matchExpressions=rules)
+    wanted = present(spec, "storageClassName", "volumeMode") | filled(
+        resources=filled(requests=size), selector=selector
+    )
     hidden = {"storageClassName": REDACTED} if spec.get("storageClassName") else {}
     return an_object(
         raw,
@@ -253,7 +261,8 @@ def _volume_claim(raw: Table, selected: set[str]) -> dict[str, Any]:
 
 def _volume(raw: Table, selected: set[str]) -> dict[str, Any]:
     """A PersistentVolume as its nodes, and an Available one as the claims that it fits; the location of its data is private."""
-    labels, spec = present(table(table(raw, "metadata"), "labels"), *ZONES), table(raw, "spec")
+    of_volume, spec = table(table(raw, "metadata"), "labels"), table(raw, "spec")
+    labels = present(of_volume, *ZONES)
     status = present(table(raw, "status"), "phase")
     # Whether a driver attaches it decides, so its kind stays.
     source: dict[str, Any] = {name: {} for name in NEVER_ATTACHED if name in spec}
@@ -262,7 +271,13 @@ def _volume(raw: Table, selected: set[str]) -> dict[str, Any]:
     if status.get("phase") == "Available":
         kept |= present(spec, "storageClassName", "capacity", "volumeMode")
         kept |= filled(claimRef=present(table(spec, "claimRef"), "namespace", "name"))
+        labels |= {_hidden(key): _hidden(str(value)) for key, value in of_volume.items()}
     return an_object(raw, filled(labels=labels), spec=kept, status=status)
+
+
+def _hidden(text: str) -> str:
+    """A name for a part of a label with which selectors and labels still match; the part itself is private."""
+    return f"x{sha256(text.encode(errors='replace')).hexdigest()[:12]}"
 
 
 def _storage_class(raw: Table, selected: set[str]) -> dict[str, Any]:

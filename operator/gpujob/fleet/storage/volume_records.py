@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gpujob.fleet.kubernetes.quantities import read_amount
-from gpujob.fleet.storage.volume_ties import UNTIED, Tie, on_many_nodes, read_tie, read_topologies
+from gpujob.fleet.storage.volume_ties import UNTIED, Tie, on_many_nodes, read_tie, read_topologies, texts_of
 from gpujob.values.quantity import parse_bytes
-from gpujob.values.untrusted import table
+from gpujob.values.untrusted import table, tables
 
 OF_ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 """Access modes with which one node at a time can mount a volume."""
@@ -25,6 +25,9 @@ MAKES_NONE: Final = "kubernetes.io/no-provisioner"
 
 Key = tuple[str, str]
 """Namespace and name."""
+
+Selector = tuple[tuple[str, str, tuple[str, ...]], ...]
+"""Rules of a label selector: the key, the operator (In, NotIn, Exists or DoesNotExist) and its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class PersistentVolume:
     block: bool = False
     many_nodes: bool = False
     """Whether several nodes can mount it at a time although a claim says ReadWriteOnce."""
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ class VolumeClaim:
     size: int = 0
     modes: frozenset[str] = frozenset()
     block: bool = False
+    selector: Selector = ()
+    """What the labels of its volume must be; all of these rules hold."""
 
     @property
     def unbound(self) -> bool:
@@ -86,8 +92,12 @@ class VolumeClaim:
         return not self.volume and self.phase in ("", "Pending")
 
     def takes(self, volume: PersistentVolume) -> bool:
-        """Whether it can be bound to a volume of its StorageClass, as far as size and modes say."""
+        """Whether it can be bound to a volume of its StorageClass, as far as size, modes and labels say; those of a volume that is kept
+        for it do not count.
+        """
         large = volume.size is None or volume.size >= self.size
+        if self.selector and volume.kept_for is None and not _selects(self.selector, dict(volume.labels)):
+            return False
         return large and self.block == volume.block and (not volume.modes or self.modes <= volume.modes)
 
 
@@ -111,6 +121,7 @@ def read_volume_claim(raw: Mapping[str, Any]) -> VolumeClaim:
         _size(table(table(spec, "resources"), "requests")) or 0,
         modes,
         spec.get("volumeMode") == "Block",
+        read_selector(table(spec, "selector")),
     )
 
 
@@ -142,7 +153,30 @@ def read_volume(raw: Mapping[str, Any]) -> PersistentVolume:
         _modes(spec),
         spec.get("volumeMode") == "Block",
         on_many_nodes(spec),
+        tuple(sorted(_texts(table(table(raw, "metadata"), "labels")))),
     )
+
+
+def read_selector(raw: Mapping[str, Any]) -> Selector:
+    """The rules of a LabelSelector object; never raises for its contents."""
+    exact = ((key, "In", (value,)) for key, value in sorted(_texts(table(raw, "matchLabels"))))
+    rules = tables(raw, "matchExpressions")
+    return (*exact, *((str(rule.get("key")), str(rule.get("operator")), texts_of(rule)) for rule in rules))
+
+
+def _selects(selector: Selector, labels: Mapping[str, str]) -> bool:
+    """Whether labels are as all rules say (k8s.io/apimachinery pkg/labels); NotIn holds without the label too."""
+    holds = {
+        "In": lambda key, values: labels.get(key) in values,
+        "NotIn": lambda key, values: labels.get(key) not in values,
+        "Exists": lambda key, values: key in labels,
+        "DoesNotExist": lambda key, values: key not in labels,
+    }
+    return all(operator in holds and holds[operator](key, values) for key, operator, values in selector)
+
+
+def _texts(members: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    return ((str(key), value) for key, value in members.items() if isinstance(value, str))
 
 
 def _text(value: Any) -> str | None:

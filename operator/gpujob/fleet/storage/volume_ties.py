@@ -156,17 +156,18 @@ def on_many_nodes(spec: Mapping[str, Any]) -> bool:
 def read_topologies(raw: Mapping[str, Any]) -> Tie:
     """The allowedTopologies of a StorageClass object; never raises for its contents."""
     each = (tables(term, "matchLabelExpressions") for term in tables(raw, "allowedTopologies"))
-    return Tie(tuple(tuple(Expression(str(rule.get("key")), "In", _texts(rule)) for rule in rules) for rules in each))
+    return Tie(tuple(tuple(Expression(str(rule.get("key")), "In", texts_of(rule)) for rule in rules) for rules in each))
 
 
-def _texts(rule: Mapping[str, Any]) -> tuple[str, ...]:
+def texts_of(rule: Mapping[str, Any]) -> tuple[str, ...]:
+    """The values of a rule of a selector."""
     values = rule.get("values")
     return tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
 
 
 def _expressions(term: Mapping[str, Any], field_name: str, *, of_name: bool) -> Iterable[Expression]:
     for rule in tables(term, field_name):
-        yield Expression(str(rule.get("key")), str(rule.get("operator")), _texts(rule), of_name)
+        yield Expression(str(rule.get("key")), str(rule.get("operator")), texts_of(rule), of_name)
 
 
 def _holds(rule: Expression, node: Node) -> bool:
