@@ -334,6 +334,8 @@ class Annotation:
     """On a child Job: the chosen candidate, for the time before the status write."""
     DIGEST = f"{GROUP}/decision"
     """On a child Job: the digest of the decision it was made from."""
+    GENERATION = f"{GROUP}/generation"
+    """On a child Job: the generation of the GPUJob whose spec it was made from."""
     CLAIMS = f"{GROUP}/claims"
     """On a child Job whose pods get devices by ResourceClaims: the devices and their number in each."""
     JOB_NAME = f"{GROUP}/job-name"

@@ -217,7 +217,7 @@ class ControllerState:
         read, _, _ = _read_spec(job)
         if read is None:
             return None
-        named = {"name": job.name, "namespace": job.namespace, "uid": job.uid}
+        named = {"name": job.name, "namespace": job.namespace, "uid": job.uid, "generation": job.generation}
         return read.model_copy(update={"metadata": UNNAMED.model_copy(update=named)})
 
     def remember(self, uid: str) -> JobState:

@@ -47,7 +47,9 @@ def with_child(evaluation: Evaluation, child: ChildRecord) -> Action:
         return DeleteChild(child)
     if suspend:
         return ends.end(evaluation, child, endings.suspension(child))
-    if (made := evaluation.unwritten(child)) and made.generation != job.generation:
+    made = evaluation.unwritten(child)
+    made_from = made.generation if made else child.made_from
+    if job.status.get("jobName") != child.name and made_from not in (None, job.generation):
         # Only a status that names the child forbids to change the spec.
         return DeleteChild(child)
     return _starting_or_running(evaluation, child)

@@ -86,6 +86,8 @@ class ChildRecord:
     """The PersistentVolumeClaims that its pods mount."""
     new_claims: tuple[tuple[str, int], ...] = ()
     """The claims that each of its pods makes: StorageClass (empty: the default) and bytes."""
+    made_from: int | None = None
+    """The generation of the GPUJob whose spec it was made from; None if it does not say."""
     emptied: bool = False
     """Whether a user has set the number of its pods to 0."""
 

@@ -61,6 +61,9 @@ MOST_UNHEALTHY: Final = 8
 MOST_OTHERS: Final = 8
 """Containers beside the program that are named."""
 
+MOST_DIGITS: Final = 19
+"""Of a generation."""
+
 LONGEST_HINT: Final = 65536
 """Characters of such a decision that are read."""
 
@@ -121,6 +124,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         leaving="deletionTimestamp" in metadata,
         pods=completions or 1,
         emptied=completions == 0,
+        made_from=_number(annotations.get(Annotation.GENERATION)),
         nodes=_named_nodes(pod, "In"),
         not_on=_named_nodes(pod, "NotIn"),
         volume_claims=use.volume_claims,
@@ -146,6 +150,10 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         job_name=_job_name(metadata),
         orphan_of=_orphan_of(metadata),
     )
+
+
+def _number(text: object) -> int | None:
+    return int(text) if isinstance(text, str) and text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
 def _job_name(metadata: Mapping[str, Any]) -> str:
@@ -223,14 +231,14 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         child_name=str(controller(metadata).get("name", "")),
         namespace=use.namespace,
         started=str(running.get("startedAt") or ended.get("startedAt") or ""),
-        waiting_reason=str(waiting.get("reason", ""))[:64],
+        waiting_reason=one_line(str(waiting.get("reason", ""))[:64]),
         waiting_message=str(waiting.get("message", ""))[:512],
         exit_code=whole_number(ended.get("exitCode")),
-        reason=intern(str(ended.get("reason") or status.get("reason") or "")[:64]),
+        reason=intern(one_line(str(ended.get("reason") or status.get("reason") or "")[:64])),
         message=_last_words(str(ended.get("message") or status.get("message") or "")),
-        pod_reason=str(status.get("reason") or "")[:64],
+        pod_reason=one_line(str(status.get("reason") or "")[:64]),
         pod_message=one_line(str(status.get("message") or "")[:256]),
-        disruption=str(disruption.get("reason") or "DisruptionTarget")[:64] if disruption else "",
+        disruption=one_line(str(disruption.get("reason") or "DisruptionTarget")[:64]) if disruption else "",
         disruption_message=one_line(str(disruption.get("message") or "")[:256]),
         disrupted_at=str(disruption.get("lastTransitionTime") or "")[:32] if disruption else "",
         index=whole_number(table(metadata, "annotations").get(INDEX)),

@@ -1,0 +1,60 @@
+"""The spec is edited while nothing names the child that was made from it: the program that runs is that of the newest spec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.simulation.api_server import Object, Program
+from tests.simulation.test_creations_without_an_answer import Unheard
+from tests.simulation.virtual_time import run
+from tests.simulation.world import TEAM, Story, World
+
+
+class Edited(World):
+    """A world in which the command of the job is edited so many seconds after its first child was created; `restart`: the operator is
+    killed at once, and another one starts after the edit."""
+
+    def __init__(self, story: Story, after: float, *, restart: bool) -> None:
+        super().__init__(story)
+        self.after, self.restart, self.met = after, restart, False
+        self.server.on_change.append(self._meet)
+
+    def _meet(self, plural: str, event: str, _: Object) -> None:
+        if (plural, event) != ("jobs", "ADDED") or self.met:
+            return
+        self.met, loop = True, self.server.loop
+        loop.call_later(self.after, lambda: self.edit("a", command=["new"]))
+        if self.restart:
+            loop.call_soon(self.processes[-1].kill)
+            loop.call_later(self.after + 0.01, self.start)
+
+
+def play(after: float, *, restart: bool, unheard: bool = False) -> Edited:
+    async def main() -> Edited:
+        deeds = ((1.0, lambda world: world.submit("a", gpusPerNode=8, command=["old"])),)
+        world = Edited(Story("edited", deeds, Program(runs_for=0.0), until=200.0), after, restart=restart)
+        hang: Any = (lambda world: Unheard(world.processes[0], {"a": [0.05]})) if unheard else lambda _: None
+        await world.run(hang)
+        return world
+
+    return run(main())  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("restart", "unheard"),
+    [(False, False), (True, False), (False, True)],
+    ids=["with an answer", "another operator", "without an answer"],
+)
+@pytest.mark.parametrize("after", [0.005, 0.5])
+def test_the_newest_spec_runs_alone(after: float, restart: bool, unheard: bool) -> None:
+    world = play(after, restart=restart, unheard=unheard)
+    job = world.server.objects["gpujobs"][TEAM, "a"]
+    assert (job["status"]["state"], job["status"]["observedGeneration"]) == ("Running", job["metadata"]["generation"])
+    (child,) = world.live_children()
+    (container,) = (each for each in child["spec"]["template"]["spec"]["containers"] if each["name"] == "train")
+    assert "new" in str(container)
+    assert "old" not in str(container)
+    assert child["metadata"]["annotations"]["gpujob.dev/generation"] == "2"
+    assert world.overlap() == 0.0
