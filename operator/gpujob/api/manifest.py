@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gpujob.api.suggestions import choices, hint, hint_of_spec, meant, right_word
-from gpujob.api.table_examples import table_example
+from gpujob.api.table_examples import is_variable, list_example, shown, table_example
 from gpujob.api.valid_part import further_problems
 from gpujob.api.validation.rule import Rule, broken
 from gpujob.values.errors import BadManifest
@@ -98,7 +98,7 @@ def _read(kind: type[Kind], rules: Sequence[Rule], document: Mapping[str, Any]) 
         raise BadManifest(_first_of([*wrong.values(), *str(error).splitlines()])) from error
     try:
         # Through JSON text: only there pydantic accepts lists as tuples but not "2" as 2, like the API server.
-        model = kind.model_validate_json(text, strict=True)
+        model = kind.model_validate_json(text, strict=True, by_name=False)
     except ValidationError as error:
         found = error.errors(include_url=False)
         said = [_sentence(each, kind) for each in found if _path(each["loc"]) not in wrong]
@@ -113,7 +113,7 @@ def _read(kind: type[Kind], rules: Sequence[Rule], document: Mapping[str, Any]) 
 def _header(kind: type[BaseModel], document: Mapping[str, Any]) -> dict[str, str]:
     """The sentence about name and namespace, by field; raises BadManifest for another kind or version."""
     wrong = [
-        f"{field}: must be {expected}, got {_shown(document[field])}"
+        f"{field}: must be {expected}, got {shown(document[field])}"
         for field, expected in (("apiVersion", API_VERSION), ("kind", kind.__name__))
         if document.get(field, expected) != expected
     ]
@@ -137,7 +137,7 @@ def _of_name(given: Any) -> str:
         return _no_text(given)
     if isinstance(given, str) and _NAME.fullmatch(given):
         return ""
-    said = "is empty" if given == "" else f"{_shown(given)} is not a name"
+    said = "is empty" if given == "" else f"{shown(given)} is not a name"
     return f"{said}; write lower-case letters, digits, hyphens and dots"
 
 
@@ -145,7 +145,7 @@ def _of_namespace(given: Any) -> str:
     """The fault of a namespace; empty without one."""
     if isinstance(given, (bool, int, float)):
         return _no_text(given)
-    return "" if is_namespace(given) else NO_NAMESPACE.format(_shown(given))
+    return "" if is_namespace(given) else NO_NAMESPACE.format(shown(given))
 
 
 def _text(document: Mapping[str, Any], kind: type[BaseModel]) -> str:
@@ -259,8 +259,8 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
                 else f"must have at {'least' if least else 'most'} {number} {what}"
             )
         case "tuple_type" if isinstance(given, Mapping):
-            return f"must be a list; begin each entry with a hyphen, for example {_entry(given, problem['loc'])}, got a table"
-        case "model_type" if isinstance(given, str) and _is_variable(problem["loc"]):
+            return f"must be a list; begin each entry with a hyphen, for example {list_example(given, problem['loc'])}, got a table"
+        case "model_type" if isinstance(given, str) and is_variable(problem["loc"]):
             name, _, value = given[:60].partition("=")
             return f"must be a table; write {{name: {one_line(name)}, value: {json.dumps(value)}}}, got {_given(given)}"
         case "tuple_type" if isinstance(given, str):
@@ -294,19 +294,6 @@ def _seconds(given: Any) -> int:
     return round(float(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2].lower()])
 
 
-def _is_variable(path: Sequence[Any]) -> bool:
-    """Whether the path is of an entry of a list of environment variables."""
-    return len(path) > 1 and (path[-2] == "env" or (len(path) > 2 and path[-3] == "envByBackend"))
-
-
-def _entry(given: Mapping[Any, Any], path: Sequence[Any]) -> str:
-    """The first entry of a list that was written as a table."""
-    key, value = next(iter(given.items()), ("NAME", "value"))
-    if _is_variable((*path, 0)):
-        return f"- {{name: {one_line(str(key)[:40])}, value: {json.dumps(_shown(value)[:40])}}}"
-    return f"- {one_line(str(key)[:40])}: {_shown(value)[:40]}"
-
-
 def _as_list(given: str, path: Sequence[Any]) -> str:
     """A text as the intended YAML list; a command line becomes one entry for each word."""
     words = given[:60].split() if path[-1] in ("command", "args") else [given[:60]]
@@ -328,17 +315,4 @@ def _no_text(value: Any) -> str:
 
 def _given(value: Any) -> str:
     """A rejected value in a sentence: text in quotes, so that '2' and 2 differ."""
-    return repr(value[:60]) if isinstance(value, str) else _shown(value)
-
-
-def _shown(value: Any) -> str:
-    """A value in YAML's form, cut to a line's length; never raises."""
-    if value is None or isinstance(value, bool):
-        return {True: "true", False: "false", None: "null"}[value]
-    if isinstance(value, Mapping):
-        return "a table"
-    if isinstance(value, list):
-        return "a list"
-    if isinstance(value, int) and value.bit_length() > 64:
-        return "a number of more than 64 bits"
-    return one_line(str(value)[:60]) if isinstance(value, (str, int, float)) else type(value).__name__
+    return repr(value[:60]) if isinstance(value, str) else shown(value)

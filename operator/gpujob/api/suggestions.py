@@ -157,7 +157,9 @@ def hint(kind: type[BaseModel], path: tuple[Any, ...]) -> str:
         return f"; write {meant}"
     if elsewhere := hint_of_spec(kind, word) if len(path) == 1 else _exact_place(kind, path):
         return elsewhere
-    near = difflib.get_close_matches(last or word, names, n=1, cutoff=0.6)
+    asked = last or word
+    equal = [name for name in names if _plain(name) == _plain(asked)]
+    near = equal or difflib.get_close_matches(asked, names, n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near else f"; known here are {', '.join(sorted(names)[:40])}"
 
 

@@ -1,11 +1,13 @@
-"""What to write where a table of keys and values is due and something else stands: an example for each field that is a table."""
+"""What to write where a table of keys and values is due and something else stands, or a table where a list is due: examples."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
+
+from gpujob.values.untrusted import one_line
 
 
 class _Example(NamedTuple):
@@ -135,3 +137,42 @@ def _value(example: _Example, given: Any) -> str:
     if not isinstance(given, str) or not _PLAIN.fullmatch(given):
         return example.default
     return given if given[0].isalpha() and ":" not in given.rstrip(":") else json.dumps(given)
+
+
+def is_variable(path: Sequence[Any]) -> bool:
+    """Whether the path is of an entry of a list of environment variables."""
+    return len(path) > 1 and (path[-2] == "env" or (len(path) > 2 and path[-3] == "envByBackend"))
+
+
+def list_example(given: Mapping[Any, Any], path: Sequence[Any]) -> str:
+    """The first entry of a list that was written as a table."""
+    key, value = next(iter(given.items()), ("NAME", "value"))
+    word = one_line(str(key)[:40])
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{one_line(str(name)[:40])}: {_flow(each)}" for name, each in [*value.items()][:3])
+        named = is_variable((*path, 0)) or path[-1] == "volumes"
+        return f"- {{name: {word}, {inner}}}" if named else f"- {word}: {{{inner}}}"
+    if is_variable((*path, 0)):
+        return f"- {{name: {word}, value: {json.dumps(shown(value)[:40])}}}"
+    return f"- {word}: {_flow(value)[:40]}"
+
+
+def _flow(value: Any) -> str:
+    """A value in YAML on one line; of a table or list its first entry."""
+    if isinstance(value, Mapping) and value:
+        name, first = next(iter(value.items()))
+        return f"{{{one_line(str(name)[:40])}: {'…' if isinstance(first, (Mapping, list)) else shown(first)}}}"
+    return f"[{shown(value[0])}]" if isinstance(value, list) and value else shown(value)
+
+
+def shown(value: Any) -> str:
+    """A value in YAML's form, cut to a line's length; never raises."""
+    if value is None or isinstance(value, bool):
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, int) and value.bit_length() > 64:
+        return "a number of more than 64 bits"
+    return one_line(str(value)[:60]) if isinstance(value, (str, int, float)) else type(value).__name__

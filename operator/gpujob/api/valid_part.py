@@ -19,7 +19,7 @@ def further_problems(
     """The rules that a manifest (JSON) breaks in its tables without a fault; `faults` as for `without`."""
     rest, lacking = without(json.loads(text), faults)
     try:
-        model = kind.model_validate_json(json.dumps(rest), strict=True)
+        model = kind.model_validate_json(json.dumps(rest), strict=True, by_name=False)
     except ValidationError:
         return []
     unread = {".".join(map(str, each)) for each in lacking}

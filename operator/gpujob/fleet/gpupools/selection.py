@@ -253,7 +253,7 @@ def held_pool(raw: Mapping[str, Any], problem: str) -> AdminPool:
     metadata, spec = table(raw, "metadata"), table(raw, "spec")
     created = metadata.get("creationTimestamp")
     try:
-        selector = NodeSelector.model_validate(spec.get("nodeSelector"))
+        selector = NodeSelector.model_validate(spec.get("nodeSelector"), by_name=False)
     except ValidationError:
         selector = NodeSelector()
     said = one_line("; ".join(problem.splitlines()))[:LONGEST]
