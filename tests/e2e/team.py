@@ -123,7 +123,12 @@ class Team:
             }
             return {name: found.get(name, "") for name in wanted if found.get(name, "") not in states}
 
-        eventually(lambda: not missing(), timeout, what=f"{len(wanted)} jobs {' or '.join(states)}", every=0.2)
+        try:
+            eventually(lambda: not missing(), timeout, what=f"{len(wanted)} jobs {' or '.join(states)}", every=0.2)
+        except TimeoutError as error:
+            late = {name: self.status(name) for name in sorted(missing())}
+            children = {each["metadata"]["name"]: each.get("status") for each in (*self.jobs(), *self.pods())}
+            raise TimeoutError(f"{error}; their statuses {late}; Jobs and pods {children}") from None
 
     def clear(self, timeout: float = 90) -> None:
         """Deletes every job and waits until no pod is left, unless its namespace is deleted next."""

@@ -35,7 +35,7 @@ SAYS = {
     "kubectl gpujob top": r"^NAMESPACE +JOB .*\n(.*\n)*\S+ +first +Running +h100",
     "kubectl gpujob explain first": r"^Running +first: ",
     "kubectl gpujob plan": r"^Placed  hello-gpu",
-    "kubectl gpujob doctor --before-uninstall": r"^Warning +uninstall-running .*pods of \d+ GPUJobs go on to their end \(.*/first, ",
+    "kubectl gpujob doctor --before-uninstall": r"^Warning +uninstall-running +pods of \d+ GPUJobs go on .*\n +\(\S+/first,",
 }
 """What each prints, by the beginning of its command; those that write a file are read below."""
 
