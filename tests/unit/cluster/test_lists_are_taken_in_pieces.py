@@ -89,11 +89,14 @@ def test_what_changes_between_two_pieces_is_of_the_next_look() -> None:
     assert {each.name: each.free for each in pool.nodes}["n7"] == 8
 
 
-@pytest.mark.parametrize("done", range(8))
-def test_a_pod_that_comes_while_pools_are_built_counts_in_a_look_between_and_afterwards(done: int) -> None:
+@pytest.mark.parametrize("regions", ["ab", "aa"], ids=["two pools", "two pools and the one that joins them"])
+@pytest.mark.parametrize("done", range(9))
+def test_a_pod_that_comes_while_pools_are_built_counts_in_a_look_between_and_afterwards(
+    done: int, regions: str
+) -> None:
     index = FleetIndex(ANY_IMAGES)
-    for name, region in (("n0", "a"), ("n1", "b")):
-        labels = {"topology.kubernetes.io/region": region, "node.kubernetes.io/instance-type": region}
+    for name, machine, region in zip(("n0", "n1"), "ab", regions, strict=True):
+        labels = {"topology.kubernetes.io/region": region, "node.kubernetes.io/instance-type": machine}
         parsed = read_node(node(name, H100, labels=labels))
         index.put_node(parsed, groups_of(parsed, ANY_IMAGES))
     pieces = index.in_pieces()
@@ -101,7 +104,9 @@ def test_a_pod_that_comes_while_pools_are_built_counts_in_a_look_between_and_aft
         next(pieces, None)
     for name in ("n0", "n1"):
         index.put_pod(("default", f"on-{name}"), read_pod(pod(f"on-{name}", name, {"nvidia.com/gpu": 3})))
-    free = lambda: {each.name: each.free for pool in index.fleet().pools for each in pool.nodes}  # noqa: E731
-    assert free() == {"n0": 5, "n1": 5}
+    free = lambda: {(pool.name, each.free) for pool in index.fleet().pools for each in pool.nodes}  # noqa: E731
+    between = free()
+    assert {each for _, each in between} == {5}
     list(pieces)
-    assert free() == {"n0": 5, "n1": 5}
+    assert free() == between
+    assert len({name for name, _ in between}) == (3 if regions == "aa" else 2)

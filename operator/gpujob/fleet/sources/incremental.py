@@ -247,11 +247,11 @@ class FleetIndex:
             return
         pools = [*chain.from_iterable(self._pools.values())]
         self._joined = joined_pools(pools, self._catalog, self._joined)
+        # Before the next piece: another caller may list changed pools then.
+        self._ordered, self._listed = by_name((*pools, *self._joined.pools)), True
         for pool in self._joined.pools:
             yield
             complete(pool)
-        if not (self._changed or self._touched or self._stale):
-            self._ordered, self._listed = by_name((*pools, *self._joined.pools)), True
 
     def _classify(self, classes: Classes) -> None:
         """Marks the pools for a rebuild whose pods require another handler of their nodes than before."""
