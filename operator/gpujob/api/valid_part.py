@@ -27,7 +27,8 @@ def further_problems(
 
 
 def without(document: Mapping[str, Any], faults: Iterable[tuple[Path, str]]) -> tuple[dict[str, Any], set[Path]]:
-    """A copy of a document without the fields at fault, and the paths of the tables that lack one of them.
+    """A copy of a document without the fields at fault, and the paths of the tables that lack one of them, each with the table above,
+    whose rules may read it.
 
     `faults`: the path of each and pydantic's word for it. Of a list that has a fault the whole list is left out, of a table that
     lacks a required field the whole table.
@@ -41,7 +42,7 @@ def without(document: Mapping[str, Any], faults: Iterable[tuple[Path, str]]) -> 
             above = above.get(part) if isinstance(above, dict) else None
         if isinstance(above, dict) and field:
             above.pop(field[-1], None)
-            lacking.add(field[:-1])
+            lacking |= {field[:-1], field[:-2]}
     return kept, lacking
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpujob.api.kinds.gpujob import GPUJobSpec
+from gpujob.api.kinds.gpujob import CHECKPOINTS, GPUJobSpec
 from gpujob.api.manifest import read_gpujob, read_gpupool, read_gpuruntime
 from gpujob.values.errors import BadManifest
 
@@ -58,6 +58,22 @@ def test_a_bad_name_and_unread_fields_hide_no_other_problem() -> None:
     assert fields == [
         "metadata.name", "spec.env[0].name", "spec.nodes", "spec.comand", "spec.code", "spec.framework.version",
     ]  # fmt: skip
+
+
+def test_a_rule_of_the_table_above_reads_no_table_that_lacks_a_field() -> None:
+    with pytest.raises(BadManifest) as refused:
+        read_gpupool({"metadata": {"name": "a"}, "spec": {"nodeSelector": {"matchLabels": {"rack": 5}}}})
+    assert [line.partition(":")[0] for line in str(refused.value).splitlines()] == [
+        "spec.nodeSelector.matchLabels.rack"
+    ]
+    spec = {
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "w", "emptyDir": {}}],
+        "volumeMounts": [{"name": "w", "mountPath": CHECKPOINTS}],
+        "checkpoint": {"volume": "v", "path": 5},
+    }
+    with pytest.raises(BadManifest) as refused:
+        read_gpujob({"metadata": {"name": "a"}, "spec": spec})
+    assert [line.partition(":")[0] for line in str(refused.value).splitlines()] == ["spec.checkpoint.path"]
 
 
 def test_a_name_that_is_no_text_is_reported_once() -> None:
