@@ -70,6 +70,36 @@ def test_a_pod_is_one_of_its_job_and_its_gpus_count_once(labels: dict[str, str])
     assert not found._by_stem
 
 
+@pytest.mark.parametrize("labels", LABELS, ids=["its own", "none", "another job's"])
+def test_a_pod_whose_job_is_listed_later_is_one_of_it(labels: dict[str, str]) -> None:
+    cache = ObjectCache(mirrored("gpujob-runner-x"))
+    found = ClusterIndex(cache, ANY_IMAGES)
+    for kind, objects in {"nodes": [node("n0", H100)], "pods": [pod(labels)], "jobs": [child()]}.items():
+        cache.replace(kind, list(objects), "7")
+    found.take(cache.take_changes())
+    cache.replace("gpujobs", [JOB], "7")
+    assert "u" in found.take(cache.take_changes())
+    assert [each.name for each in found.pods_of(found.jobs["u"])] == [f"{CHILD}-0-x"]
+    (pool,) = found.fleet().pools
+    assert [each.free for each in pool.nodes] == [2]
+    assert not found._early.all()
+
+
+def test_a_pod_that_is_gone_before_its_job_is_listed_is_one_of_none() -> None:
+    cache = ObjectCache(mirrored("gpujob-runner-x"))
+    found = ClusterIndex(cache, ANY_IMAGES)
+    cache.replace("nodes", [node("n0", H100)], "7")
+    cache.replace("pods", [pod({})], "7")
+    found.take(cache.take_changes())
+    assert found._early.all()
+    cache.apply("pods", "DELETED", pod({}))
+    cache.replace("gpujobs", [JOB], "7")
+    found.take(cache.take_changes())
+    assert not found.pods_of(found.jobs["u"])
+    assert [each.free for pool in found.fleet().pools for each in pool.nodes] == [8]
+    assert not found._early.all()
+
+
 def test_a_pod_of_a_job_that_is_not_there_keeps_its_label() -> None:
     other = child_name("j", "u2", 1)
     found = index(pod({}, other))

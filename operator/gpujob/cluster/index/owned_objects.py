@@ -113,6 +113,8 @@ class OwnedObjects:
         self._uids: dict[Key, str] = {}
         self._by_stem: dict[Key, str] = {}
         """The uids of the jobs by namespace and by what the names of their children share."""
+        self._early = OwnerIndex[PodState]()
+        """Pods whose job is not known, by namespace and what the name of their Job shares with others of the job."""
         self._children, self._pods, self._services = (
             OwnerIndex[ChildRecord](),
             OwnerIndex[PodState](),
@@ -162,10 +164,18 @@ class OwnedObjects:
                 self.running[job.uid] = job
             else:
                 self.running.pop(job.uid, None)
-            if before != job.uid:
-                self._by_stem[key[0], stem_of(key[1], job.uid)] = job.uid
             self._uids[key] = job.uid
             touched.add(job.uid)
+            if before != job.uid:
+                self._take_stem((key[0], stem_of(key[1], job.uid)), job.uid, touched)
+
+    def _take_stem(self, stem: Key, uid: str, touched: set[str]) -> None:
+        """A new job: its pods may be known already, because no kind's list waits for another's."""
+        self._by_stem[stem] = uid
+        pods = cast("Mapping[Key, PodRecord]", self.cache.objects("pods"))
+        for key in [*self._early.of("/".join(stem))]:
+            with self._alone("pods", key):
+                self._take_pod(key, pods.get(key), touched)
 
     def _take_node(self, node: Node | None, touched: set[str]) -> None:
         """Marks the jobs whose pods are on a node that reports a device fault."""
@@ -181,6 +191,8 @@ class OwnedObjects:
     def _take_pod(self, key: Key, pod: PodRecord | None, touched: set[str]) -> None:
         state = pod.state if pod else None
         self._pods.put(key, self.use_of(key, pod).job_uid if pod and state else "", state, touched)
+        stem = (key[0], stem_in(state.child_name) if state else "")
+        self._early.put(key, "/".join(stem) if stem[1] and stem not in self._by_stem else "", state, set())
 
     def use_of(self, key: Key, pod: PodRecord) -> Pod:
         """What a pod uses, as one of the job whose child its Job is: labels are untrusted, and names of Jobs cannot change."""
