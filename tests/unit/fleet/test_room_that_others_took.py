@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from gpujob.fleet.assembly.usage import PodReservation
+from gpujob.fleet.devices.from_slices import with_slices
 from gpujob.fleet.devices.group import groups_of
+from gpujob.fleet.dra.inventory import read_inventory
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.kubernetes.parse import read_node, read_pod
 from gpujob.fleet.sources.incremental import FleetIndex
 from gpujob.values.vocabulary import Label
-from tests.builders import ANY_IMAGES, H100, node, pod
+from tests.builders import ANY_IMAGES, H100, device_class, node, pod, resource_claim, resource_slice
 
 GPU = "nvidia.com/gpu"
 LITTLE = Resources(1000, 2**30, 0, 1)
@@ -67,3 +69,23 @@ def test_cpu_that_others_took_is_room_too() -> None:
 
 def test_a_node_that_is_not_there_is_not_taken() -> None:
     assert not FleetIndex(ANY_IMAGES).is_taken(PodReservation("u", "n0", GPU, 1, Resources(), 1, "team"))
+
+
+@pytest.mark.parametrize("extended", [False, True], ids=["a claim of the pod", "a claim for a resource's name"])
+@pytest.mark.parametrize(("holder", "taken"), [("mine", False), ("other", True)])
+def test_devices_that_a_claim_has_for_the_pod_that_is_bound_next_are_not_taken(
+    extended: bool, holder: str, taken: bool
+) -> None:
+    driver = "gpu.nvidia.com"
+    device = {"name": "gpu-0", "memory": "81559Mi", "type": "gpu", "productName": "NVIDIA H100 80GB HBM3"}
+    objects = (
+        resource_slice("n0", driver, device),
+        device_class(driver, f"device.driver == '{driver}' && device.attributes['{driver}'].type == 'gpu'", GPU),
+        resource_claim("c", driver, "n0", "gpu-0", pod_uid=holder, extended=extended),
+    )
+    inventory, parsed = read_inventory(objects), read_node(node("n0", labels={}))
+    index, raw = FleetIndex(ANY_IMAGES, inventory.of_pod), mine(pod("p", ""))
+    raw["metadata"]["uid"] = "mine"
+    index.put_node(parsed, with_slices(parsed, groups_of(parsed, ANY_IMAGES), inventory, ANY_IMAGES))
+    index.put_pod(("team", "p"), read_pod(raw))
+    assert index.is_taken(PodReservation("u", "n0", GPU, 1, LITTLE, 1, "team")) is taken

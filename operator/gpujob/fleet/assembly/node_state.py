@@ -84,14 +84,23 @@ def _free(group: DeviceGroup, usage: Usage) -> int:
 
 
 def is_taken(
-    room: PodReservation, groups: Iterable[DeviceGroup], pods: Collection[Pod], claimed: Mapping[str, int]
+    room: PodReservation,
+    groups: Iterable[DeviceGroup],
+    pods: Collection[Pod],
+    own: Iterable[Pod],
+    claimed: Mapping[str, int],
 ) -> bool:
-    """Whether the pods on a node, those nominated for it and claims have taken the room of a pod that is not bound yet.
+    """Whether the pods on a node, those nominated for it and claims have taken the room of a pod that is not bound yet; `own` are the
+    pods of its job.
 
-    False where the node lacks that room without them too, and where one of them is of the same job.
+    False where the node lacks that room without them too, where one of them is of the same job, and where a claim has devices for
+    a pod of the job that is not bound: kube-scheduler allocates them and binds the pod afterwards.
     """
     group = next((group for group in groups if group.resource == room.resource), None)
     if group is None or any((pod.namespace, pod.job_uid) == (room.namespace, room.job_uid) for pod in pods):
+        return False
+    lent = {uid for uid, _ in group.lent}
+    if any(pod.uid in claimed or pod.uid in lent for pod in own if not pod.node and pod.namespace == room.namespace):
         return False
     usage, allocatable = Usage(pods, (), claimed), group.node.allocatable
     left = allocatable.minus(usage.resources.get(room.node, Resources()))

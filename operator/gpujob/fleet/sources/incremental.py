@@ -192,7 +192,7 @@ class FleetIndex:
     def is_taken(self, room: PodReservation) -> bool:
         """Whether pods of others have taken this room of a pod that is not bound yet."""
         groups, pods = self._groups.get(room.node, ()), self._pods_on.get(room.node, {})
-        return is_taken(room, groups, pods.values(), self._claimed)
+        return is_taken(room, groups, pods.values(), self.reserved.pods_of(room.job_uid), self._claimed)
 
     def fleet(self, runtime_classes: Classes = NO_CLASSES) -> Fleet:
         """The current fleet: equal to `read_fleet` of the same objects. Unchanged pools are the same objects."""
