@@ -180,6 +180,8 @@ def test_variables_of_a_command_line(words: list[str], warned: bool) -> None:
     ("cat > c.yaml <<'EOF' && torchrun --nproc_per_node=8 t.py\na: 'b\n& c\nEOF\n", ["--nproc_per_node=8"]),
     ("cat <<-END > c\n  a\n\tEND\ntorchrun --nproc_per_node=8 t.py", ["--nproc_per_node=8"]),
     ("cat <<EOF\ntorchrun --nproc_per_node=8 t.py", []),
+    # The text ends at no other word.
+    ("cat <<EOF2\ntorchrun t.py\nEOF\ntorchrun --nproc_per_node=8 t.py", []),
     ("cat <<A <<B\na\nA\nb\nB\ntorchrun --nproc_per_node=8 t.py", []),
     ("python <<< x; torchrun --nproc_per_node=8 t.py", []),
     ("torchrun --nproc_per_node=${NPROC:-8} t.py", []),

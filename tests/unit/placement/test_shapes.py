@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from builders import (
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.report.summary import summary
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.placement.suggestions.search import with_fix
+from gpujob.placement.suggestions.search import fix_in_pieces, with_fix
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 ONE_OR_TWO: list[dict[str, Any]] = [
@@ -211,3 +212,18 @@ def test_an_entry_is_proposed_only_where_it_helps(shapes: list[dict[str, Any]], 
     found = with_fix(decision(*nodes, catalog=ANY_IMAGES, shapes=shapes, **more), fleet(*nodes), ANY_IMAGES)
     assert found.verdict is Verdict.IMPOSSIBLE
     assert "add an entry" not in found.hopeless
+
+
+def test_each_entry_is_tried_in_a_piece_of_its_own() -> None:
+    nodes = [node("h", H100, 2, price="2"), node("a", A100, 2, price="2")]
+    shapes = [{"accelerator": "MI300X", "gpusPerNode": 16}]
+    started, every = decision(*nodes, catalog=ANY_IMAGES, shapes=shapes), fleet(*nodes)
+    tried = list[object]()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            "gpujob.placement.suggestions.search.choose",
+            lambda *args, **more: (tried.append(args), choose(*args, **more))[1],
+        )
+        counts = [len(tried) for _ in fix_in_pieces(started, every, ANY_IMAGES)]
+    assert len(tried) - counts[-1] <= 1
+    assert all(after - before <= 1 for before, after in pairwise(counts))

@@ -58,7 +58,7 @@ def _script(words: Iterable[str]) -> str | None:
     return None
 
 
-_HEREDOC: Final = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(?:.*?\n)??[ \t]*\2[ \t]*(?=\n|$)", re.DOTALL)
+_HEREDOC: Final = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)(\w++)\1([^\n]*)\n(?:[^\n]*+\n)*?[ \t]*\2[ \t]*(?=\n|$)")
 _TESTS: Final = frozenset({"test", "[", "[[", "grep", "command", "which", "false", "pgrep", "diff", "cmp"})
 """Commands after which `&&` begins a branch: they are run to see whether they fail."""
 

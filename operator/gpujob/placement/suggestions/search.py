@@ -63,8 +63,11 @@ def fix_in_pieces(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[
         found = min(steps, key=lambda step: (len(step.changes), step.distance), default=found)
     if isinstance(found, str):
         entries = further_shape(decision.demand, first_of_each_pool(decision.candidates).values(), fleet)
-        helpful = (said for said, more in entries if choose(more, fleet, catalog).verdict is Verdict.PLACED)
-        found = next(helpful, found) if found == NOT_FOUND else found
+        for sentence, more in entries if found == NOT_FOUND else ():
+            yield
+            if choose(more, fleet, catalog).verdict is Verdict.PLACED:
+                found = sentence
+                break
         return replace(decision, hopeless=found if decision.verdict is Verdict.IMPOSSIBLE else "")
     # The same change may help several pools; the message names the pool that the job would get.
     choice = choose(found.demand, fleet, catalog).choice
