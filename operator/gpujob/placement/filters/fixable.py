@@ -59,12 +59,15 @@ def beyond_every_device(demand: Demand, pool: Pool, catalog: Catalog, least: int
     rows = named or every
     wanted = [feature for feature in required_by(demand, catalog) if "accelerator" in feature.levels]
     rows = [row for row in rows if not row.integrated or DeviceKind.INTEGRATED in demand.devices]
-    suited = [row for row in rows if row.features.issuperset(feature.name for feature in wanted)]
     device = "device" if pool.vendor_assumed else f"{pool.vendor} device"
     what = f"{device} that the job names" if 0 < len(named) < len(every) else f"known {device}"
+    if not rows:
+        sentence = "each {} shares its memory with the host; add {} to placement.devices to use it"
+        return Finding(Reason.DEVICE_EXCLUDED, sentence, (what, DeviceKind.INTEGRATED))
+    suited = [row for row in rows if row.features.issuperset(feature.name for feature in wanted)]
     if not suited:
-        reason = wanted[0].reason if wanted else Reason.DEVICE_EXCLUDED
-        return Finding(reason, "requires {}, which no {} has", (listed(feature.name for feature in wanted), what))
+        names = listed(feature.name for feature in wanted)
+        return Finding(wanted[0].reason, "requires {}, which no {} has", (names, what))
     if pool.memory is not None or any(row.integrated for row in suited):
         return None
     largest = max(suited, key=_memory)
