@@ -99,13 +99,14 @@ def is_taken(
     group = next((group for group in groups if group.resource == room.resource), None)
     if group is None or any((pod.namespace, pod.job_uid) == (room.namespace, room.job_uid) for pod in pods):
         return False
-    lent = {uid for uid, _ in group.lent}
-    if any(pod.uid in claimed or pod.uid in lent for pod in own if not pod.node and pod.namespace == room.namespace):
-        return False
     usage, allocatable = Usage(pods, (), claimed), group.node.allocatable
     left = allocatable.minus(usage.resources.get(room.node, Resources()))
-    fits = group.healthy >= room.gpus and allocatable.covers(room.needs)
-    return fits and not (_free(group, usage) >= room.gpus and left.covers(room.needs))
+    if _free(group, usage) >= room.gpus and left.covers(room.needs):
+        return False
+    if group.healthy < room.gpus or not allocatable.covers(room.needs):
+        return False
+    lent, unbound = dict(group.lent), (pod for pod in own if not pod.node and pod.namespace == room.namespace)
+    return not any(pod.uid in claimed or pod.uid in lent for pod in unbound)
 
 
 def _unready(group: DeviceGroup, tolerated: Tolerated) -> Finding | None:
