@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable
+from copy import copy
 from typing import cast
 
 import structlog
@@ -62,7 +63,9 @@ class NamespaceBudgets:
             held = ledgers_of(await self._writer.read_spending(self._home))
         jobs, moment = self._jobs_in(budgets), self._work.moment()
         counted = max((each.counted for each in held.values()), default=None)
-        turn = self._clock.turn(moment.elapsed, moment.server, moment.here, counted)
+        # A count that cannot be written did not happen.
+        clock = copy(self._clock)
+        turn = clock.turn(moment.elapsed, moment.server, moment.here, counted)
         now = turn.until.replace(microsecond=0)
         gone = [job for uid, job in self._jobs.items() if uid not in self._work.index.jobs and job.namespace in budgets]
         for job in gone:
@@ -71,7 +74,7 @@ class NamespaceBudgets:
         before = self._ledgers or {}
         if {name: each.spent for name, each in before.items()} != {name: each.spent for name, each in ledgers.items()}:
             await self._writer.write_spending(self._home, {name: each.text() for name, each in ledgers.items()})
-        self._ledgers = ledgers
+        self._ledgers, self._clock = ledgers, clock
         self._jobs = {job.uid: job for each in jobs.values() for job in each if job.uid in self._work.index.jobs}
 
     def refusal(self, namespace: str) -> str | None:
