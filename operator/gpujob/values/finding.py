@@ -98,13 +98,6 @@ class Finding:
         return {"reason": self.reason.value, "message": self.message}
 
 
-def apart(*amounts: int) -> tuple[Dollars, ...] | tuple[ExactDollars, ...]:
-    """Two amounts of micro-dollars in one sentence: as dollars, with every digit if cents would make them look equal."""
-    shown = tuple(map(Dollars, amounts))
-    alike = len({str(each) for each in shown}) < len(set(amounts))
-    return tuple(map(ExactDollars, amounts)) if alike else shown
-
-
 def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings of several nodes, the first of equal sentences."""
     first: dict[tuple[Reason, str], Finding] = {}

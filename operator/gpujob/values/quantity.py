@@ -201,15 +201,17 @@ def most_millicores(asked: int, most: int) -> int:
 
 def format_dollars(micro: int) -> str:
     """Micro-dollars as dollars: in cents, or below one cent exactly ("2.10", "0.0025"), so that only 0 shows as 0.00."""
-    if micro < CENT:
-        return exact_dollars(micro)
-    cents = (micro + CENT // 2) // CENT
-    return f"{cents // 100}.{cents % 100:02d}"
+    return exact_dollars(shown_dollars(micro))
 
 
-def whole_cents(micro: int) -> int:
-    """The least amount in whole cents that is not below this one."""
-    return -(-micro // CENT) * CENT
+def shown_dollars(micro: int) -> int:
+    """The amount that `format_dollars` shows of micro-dollars: the nearest whole cent, below one cent the amount itself."""
+    return micro if micro < CENT else (micro + CENT // 2) // CENT * CENT
+
+
+def most_within(limit: int) -> int:
+    """The most micro-dollars that a limit allows: all that is shown as no more, since users write a limit as it is shown."""
+    return limit if limit < CENT else max(limit, limit // CENT * CENT + CENT // 2 - 1)
 
 
 def exact_dollars(micro: int) -> str:

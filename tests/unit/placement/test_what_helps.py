@@ -15,6 +15,7 @@ from gpujob.placement.suggestions import search
 from gpujob.placement.suggestions.search import with_fix
 from gpujob.schedule.queue import place_all
 from gpujob.schedule.waiting import Waiting
+from gpujob.values.quantity import format_dollars, parse_dollars
 from gpujob.values.vocabulary import Reason, Verdict
 
 
@@ -85,7 +86,9 @@ def test_a_tainted_node_of_a_pool_leaves_a_smaller_gang() -> None:
     ("limit", "price", "says", "after"),
     [
         ("1.999999", "2", "costs $2.00 an hour, placement.maxPricePerHour is $1.999999", "2.00"),
-        ("2.00", "2.004", "costs $2.004 an hour, placement.maxPricePerHour is $2.00", "2.01"),
+        ("2.00", "2.006", "costs $2.01 an hour, placement.maxPricePerHour is $2.00", "2.01"),
+        ("1.99", "2.004", "costs $2.00 an hour, placement.maxPricePerHour is $1.99", "2.00"),
+        ("0.002", "0.0025", "costs $0.0025 an hour, placement.maxPricePerHour is $0.002", "0.0025"),
         ("100.00", "99999", "costs $799992.00 an hour, placement.maxPricePerHour is $100.00", None),
     ],
 )
@@ -95,6 +98,33 @@ def test_prices_that_differ_look_different(limit: str, price: str, says: str, af
     assert said == [says]
     assert fix is not None
     assert (fix.changes[0].before, fix.changes[0].after) == (limit, after)
+
+
+@pytest.mark.parametrize(
+    ("price", "gpus", "shown"), [("2.004", 1, "2.00"), ("6.101", 1, "6.10"), ("3.657756", 8, "29.26")]
+)
+def test_a_limit_as_the_price_is_shown_is_enough(price: str, gpus: int, shown: str) -> None:
+    objects = (node("a", H100, price=price), node("b", A100, price=str(float(price) + 1)))
+    for asked in ({"gpusPerNode": gpus}, {"model": {"parameters": "3B", "method": "LoRA"}, "gpusPerNode": gpus}):
+        free = decision(*objects, catalog=ANY_IMAGES, **asked)
+        capped = decision(*objects, catalog=ANY_IMAGES, placement={"maxPricePerHour": shown}, **asked)
+        assert capped.choice is not None
+        assert f"at ${shown} an hour" in summary(free)
+        assert f"at ${shown} an hour" in summary(capped)
+
+
+def test_a_limit_as_the_price_is_shown_leaves_a_model_its_gpus() -> None:
+    served = {"name": "llama-3.1-70b", "method": "Inference"}
+    sized = decision(node("a", H100, price="3.6022"), catalog=ANY_IMAGES, model=served)
+    first = sized.candidates[0]
+    assert first.price_per_hour is not None
+    shown = format_dollars(first.price_per_hour)
+    capped = decision(
+        node("a", H100, price="3.6022"), catalog=ANY_IMAGES, model=served, placement={"maxPricePerHour": shown}
+    )
+    assert capped.choice is not None
+    assert capped.candidates[0].gang == first.gang
+    assert first.price_per_hour > parse_dollars(shown)
 
 
 def test_a_price_limit_is_raised_no_further_than_the_smaller_gang_needs() -> None:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpujob.values.errors import BadQuantity
-from gpujob.values.finding import Cores, Dollars, Finding, Need, Size, apart, counted, listed, nearest
+from gpujob.values.finding import Cores, Dollars, Finding, Need, Size, counted, listed, nearest
 from gpujob.values.quantity import (
+    CENT,
     GI,
     MAX_PRICE,
     MI,
@@ -22,13 +23,14 @@ from gpujob.values.quantity import (
     format_lack,
     format_millicores,
     format_parameters,
+    most_within,
     parse_bytes,
     parse_count,
     parse_dollars,
     parse_millicores,
     quantity_of_bytes,
     shortest_quantity,
-    whole_cents,
+    shown_dollars,
 )
 from gpujob.values.untrusted import one_line
 from gpujob.values.vocabulary import Reason
@@ -173,14 +175,19 @@ def test_parameters_are_written_with_three_digits(number: int, text: str) -> Non
     assert format_parameters(number) == text
 
 
-def test_amounts_that_are_compared_never_look_alike() -> None:
-    assert [str(each) for each in apart(13_723_548, 10_000_000)] == ["$13.72", "$10.00"]
-    assert [str(each) for each in apart(13_723_548, 13_720_000)] == ["$13.723548", "$13.72"]
-    assert [str(each) for each in apart(1_000_000, 1_000_000)] == ["$1.00", "$1.00"]
+@given(amount=st.integers(0, MAX_PRICE))
+def test_a_limit_of_what_is_shown_is_enough_and_a_cent_less_is_not(amount: int) -> None:
+    shown = parse_dollars(format_dollars(amount))
+    assert shown == shown_dollars(amount)
+    assert amount <= most_within(shown)
+    assert shown < 2 * CENT or most_within(shown - CENT) < amount
 
 
-def test_a_limit_is_raised_to_whole_cents() -> None:
-    assert [whole_cents(micro) for micro in (13_723_548, 13_720_000, 1)] == [13_730_000, 13_720_000, 10_000]
+@given(limit=st.integers(0, 2**40), more=st.integers(1, 2**20))
+def test_a_limit_allows_itself_and_what_is_beyond_it_is_shown_as_more(limit: int, more: int) -> None:
+    assert most_within(limit) >= limit
+    assert shown_dollars(most_within(limit)) <= max(limit, shown_dollars(limit))
+    assert shown_dollars(most_within(limit) + more) > limit
 
 
 def test_cores() -> None:

@@ -24,6 +24,7 @@ from gpujob.placement.scoring.reservations import Reservation, holds_nothing, ne
 from gpujob.placement.scoring.score import Aim, PoolResult, Rank, Worth
 from gpujob.placement.scoring.waiting import Danger
 from gpujob.values.finding import Finding
+from gpujob.values.quantity import most_within
 from gpujob.values.vocabulary import FIXABLE_REASONS, Objective, Outcome
 
 
@@ -61,7 +62,7 @@ class GangSearch:
         self._but = self.fleet.joins if self.gang.nodes == 1 else frozenset[str]()
         limit = self.demand.max_price
         # The highest price of one GPU in micro-dollars.
-        self._price_limit = inf if limit is None else limit // self.gang.gpus
+        self._price_limit = inf if limit is None else most_within(limit) // self.gang.gpus
         self._known: dict[int, LazyCandidate | None] = {}
         self._listed: dict[tuple[Objective, bool], Sequence[PoolScore]] = {}
         self._accepted, self._refused = shared.classes(self.gang)

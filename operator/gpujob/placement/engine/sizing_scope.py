@@ -20,6 +20,7 @@ from gpujob.placement.images.compatibility import suitability
 from gpujob.placement.images.filters import required_by
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.pool_order import kept_with_facts
+from gpujob.values.quantity import most_within
 
 PoolsBySize = Mapping[tuple[NodeSizes, bool], Mapping[float, list[str]]]
 """Names of pools by the devices of their nodes, whether these are given whole, and the bytes of a device."""
@@ -102,7 +103,7 @@ class _Admission:
     def most_gpus(self, pool: Pool) -> float:
         """How many GPUs the price limit allows."""
         limit, price = self._demand.max_price, _price(pool)
-        return limit // price if limit is not None and price else inf
+        return most_within(limit) // price if limit is not None and price else inf
 
     def some_gang(self, pool: Pool) -> bool:
         """Whether devices and offer of the pool, or what they become once it is fixed, admit some gang."""

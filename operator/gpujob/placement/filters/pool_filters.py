@@ -17,7 +17,8 @@ from gpujob.placement.filters.limit_range import beyond_limits
 from gpujob.placement.filters.memory import memory_too_small, memory_unknown, ran_out_before
 from gpujob.placement.filters.volumes import volume_of_one_node
 from gpujob.placement.request.demand import Demand
-from gpujob.values.finding import Finding, apart, listed
+from gpujob.values.finding import Dollars, ExactDollars, Finding, listed
+from gpujob.values.quantity import most_within
 from gpujob.values.vocabulary import DeviceKind, Precision, Reason, Vendor
 
 PoolRule = Callable[[Demand, Pool, Fleet], Finding | None]
@@ -161,11 +162,11 @@ def price_over_cap(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
 
 
 def over_cap(demand: Demand, price: int | None) -> Finding | None:
-    """A price for the whole job is above placement.maxPricePerHour."""
-    if demand.max_price is None or price is None or price <= demand.max_price:
+    """A price for the whole job, in the cents that are shown and charged, is above placement.maxPricePerHour."""
+    if demand.max_price is None or price is None or price <= most_within(demand.max_price):
         return None
     sentence = "costs {} an hour, placement.maxPricePerHour is {}"
-    return Finding(Reason.PRICE_CAP, sentence, apart(price, demand.max_price))
+    return Finding(Reason.PRICE_CAP, sentence, (Dollars(price), ExactDollars(demand.max_price)))
 
 
 def hosts_over_cap(demand: Demand, price: int | None) -> Finding | None:
@@ -176,7 +177,7 @@ def hosts_over_cap(demand: Demand, price: int | None) -> Finding | None:
         "hosts that are started for the job cost {} an hour, placement.maxPricePerHour is {}; raise it, or wait for "
         "room on other hosts"
     )
-    return Finding(Reason.PRICE_CAP, sentence, apart(price, demand.max_price))
+    return Finding(Reason.PRICE_CAP, sentence, (Dollars(price), ExactDollars(demand.max_price)))
 
 
 def price_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:

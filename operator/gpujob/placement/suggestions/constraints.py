@@ -20,7 +20,7 @@ from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, cut, proposed
 from gpujob.values.finding import listed
-from gpujob.values.quantity import CENT, MAX_PRICE, exact_dollars, whole_cents
+from gpujob.values.quantity import MAX_PRICE, exact_dollars, shown_dollars
 from gpujob.values.vocabulary import Precision
 
 BUDGET: Final = "spec.placement.budget"
@@ -190,7 +190,7 @@ def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
 
 
 def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
-    """Raises the limit to the job's price there in whole cents, or drops it if the price is unknown or above the credible one."""
+    """Raises the limit to the job's price there as it is shown, or drops it if the price is unknown or above the credible one."""
     if demand.max_price is None:
         if demand.budgeted and candidate.price_per_hour is None:
             yield proposed(
@@ -206,8 +206,7 @@ def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     distance = _raised(price / max(demand.max_price, 1) - 1)
     if price <= DOUBLE * demand.max_price and _names_one(demand):
         distance *= costs.PRICE_WITHIN_DOUBLE
-    # In whole cents, as users write it; a price below one cent is exact.
-    enough = price if price < CENT else whole_cents(price)
+    enough = shown_dollars(price)
     yield proposed(distance, field, before, exact_dollars(enough), demand.but(max_price=enough))
 
 

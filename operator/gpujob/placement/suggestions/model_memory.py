@@ -21,6 +21,7 @@ from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, cut, proposed
 from gpujob.placement.suggestions.requests import first_that_divides
+from gpujob.values.quantity import most_within
 from gpujob.values.vocabulary import Checkpointing, Method, Optimizer, Precision, Sharding
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def fewer_for_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog:
     if not demand.sized_by_model or gang.gpus == 1:
         return
     price = pool.price.per_gpu_hour if pool.price else 0
-    most = demand.max_price // price if demand.max_price is not None and price else inf
+    most = most_within(demand.max_price) // price if demand.max_price is not None and price else inf
     less = fewer(demand, gang, pool, catalog, most)
     yield from _lighter(demand, candidate._replace(gang=less[0][0]), less, catalog)
 

@@ -19,7 +19,7 @@ from gpujob.placement.request.gang import Gang
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, cut, proposed
-from gpujob.values.quantity import GI, format_millicores, most_bytes, most_millicores, shortest_quantity
+from gpujob.values.quantity import GI, format_millicores, most_bytes, most_millicores, most_within, shortest_quantity
 
 
 def less_memory(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -51,7 +51,7 @@ def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
         return
     each = [_gpus_on_each(with_coming(asked, pool), gang), _gpus_on_each(_able_with_fewer(demand, candidate), gang)]
     if demand.max_price is not None and pool.price and pool.price.per_gpu_hour:
-        each.append(min(each[1], demand.max_price // (pool.price.per_gpu_hour * gang.nodes)))
+        each.append(min(each[1], most_within(demand.max_price) // (pool.price.per_gpu_hour * gang.nodes)))
     for most in dict.fromkeys(each):
         if 0 < most < gang.gpus_per_node:
             yield fewer_gpus(demand, candidate, most)
