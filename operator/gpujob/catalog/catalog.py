@@ -95,6 +95,10 @@ class Catalog:
         """The ids that a user's name for an accelerator means: each board of H100; none for an unknown name."""
         return self._identities.named(word)
 
+    def members(self, word: str, unlisted: Iterable[str] = ()) -> frozenset[str]:
+        """The ids, and the names of devices without a row, that a job's name for accelerators means; none for an unknown name."""
+        return self._identities.members(word, unlisted)
+
     def by_device_id(
         self, device_id: str, driver_memory_gib: float | None = None, cu_count: int | None = None
     ) -> Accelerator | None:

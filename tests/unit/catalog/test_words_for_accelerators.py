@@ -44,3 +44,39 @@ def test_a_word_means_each_of_its_boards_and_sizes(word: str, ids: set[str]) -> 
 @pytest.mark.parametrize("word", ["", "H", "RTX", "A1", "mi3", "B100", "H100-24GB", "80GB", "nvidia", "gpu-"])
 def test_a_word_that_names_no_model_means_nothing(word: str) -> None:
     assert load_catalog().named(word) == ()
+
+
+@pytest.mark.parametrize(
+    ("word", "ids"),
+    [
+        ("H100", {"H100-SXM", "H100-PCIe", "H100-NVL", "H100-96GB-HBM3", "H100-64GB-HBM2"}),
+        ("NVIDIA-H100", {"H100-SXM", "H100-PCIe", "H100-NVL", "H100-96GB-HBM3", "H100-64GB-HBM2"}),
+        ("H100-96GB", {"H100-NVL", "H100-96GB-HBM3"}),
+        ("H100-SXM", {"H100-SXM"}),
+        ("GH200", {"GH200-96GB", "GH200-144G-HBM3e"}),
+        ("V100", {"V100-16GB", "V100-32GB", "Tesla-V100-SXM2-12GB"}),
+        ("A100", {"A100-40GB", "A100-80GB"}),
+        # Another model's name that begins with the same letters, or has further words, is no member.
+        ("RTX-4090", {"RTX-4090"}),
+        ("H200", {"H200", "H200-NVL"}),
+        ("H200-SXM", {"H200"}),
+        ("H200-NVL", {"H200-NVL"}),
+        ("MI250", {"MI250"}),
+        ("A100-PCIe", {"A100-40GB", "A100-80GB"}),
+        ("A100 SXM4", {"A100-40GB", "A100-80GB"}),
+        ("V100-PCIE", {"V100-16GB", "V100-32GB"}),
+        ("A100-NVL", set()),
+        ("L4-PCIe", set()),
+        ("NVIDIA", set()),
+    ],
+)
+def test_a_job_s_word_means_its_boards_and_what_has_no_row(word: str, ids: set[str]) -> None:
+    unlisted = (
+        "H100-96GB-HBM3",
+        "H100-64GB-HBM2",
+        "GH200-144G-HBM3e",
+        "Tesla-V100-SXM2-12GB",
+        "A100X",
+        "GeForce-RTX-4090-D",
+    )
+    assert load_catalog().members(word, unlisted) == ids

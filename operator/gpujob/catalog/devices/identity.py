@@ -39,8 +39,8 @@ _MACHINE_WITH_COUNT: Final = re.compile(
     re.IGNORECASE,
 )
 """Names of machines that contain the number of their devices: those of DigitalOcean, Lambda, IBM and Crusoe."""
-_VARIANT: Final = re.compile(r"sxm|pcie|nvl|[0-9]{1,3}gb")
-"""Last words of ids that distinguish a model's boards and sizes."""
+_VARIANT: Final = re.compile(r"sxm[2-6]?|pcie|nvl|[0-9]{1,3}gb?|hbm[0-9]e?")
+"""Last words of ids and of labels' names that distinguish a model's boards, sizes and kinds of memory."""
 _BRANDS: Final = frozenset({"nvidia", "amd", "tesla", "instinct", "geforce", "gpu"})
 _BOARD: Final = re.compile(r"sxm[2-6]")
 _VARIANTS: Final = ("pcie", "nvl")
@@ -93,6 +93,19 @@ class Identities:
             rows = next(filter(None, map(self._products.get, labels)), ())
             found = [row for row in rows if row.support != "unsupported"] or list(rows)
         return tuple(sorted({row.id for row in found}))
+
+    def members(self, word: str, unlisted: Iterable[str] = ()) -> frozenset[str]:
+        """The ids that a job's name for accelerators means: those of `named`, each board of a model whose bare name is an id (H200
+        with H200-NVL), the rows that are sold as a board without an id of its own (A100-PCIe), and those of the names of devices
+        without a row that are of the family (H100: H100-96GB-HBM3).
+        """
+        words = _words(word)
+        boards = (row.id for row in self._families.get("".join(words), ()) if _words(row.id)[: len(words)] == words)
+        found = {*self.named(word), *boards}
+        if not found and len(words) > 1 and _VARIANT.fullmatch(words[-1]):
+            of_model = map(self.ids.__getitem__, self.named("-".join(words[:-1])))
+            found = {row.id for row in of_model if words[-1] in _boards(row)}
+        return frozenset((*found, *(name for name in unlisted if "".join(words) in _families(name))))
 
     def _spelled(self, words: Sequence[str]) -> list[Accelerator]:
         """The rows that words name: an id, else a family, else the rows without brands and sizes."""
@@ -219,14 +232,23 @@ def _without_brands(words: Iterable[str]) -> list[str]:
     return [_BOARD.sub("sxm", word) for word in words if word not in _BRANDS]
 
 
+def _words(name: str) -> list[str]:
+    return _without_brands(_plain(name).split("-"))
+
+
 def _families(identity: str) -> Iterator[str]:
     """The bare names of the model of a board or size: h100 for H100-SXM, mi300 for MI300X."""
-    words = _plain(identity).split("-")
+    words = _words(identity)
     while len(words) > 1 and _VARIANT.fullmatch(words[-1]):
         words.pop()
         yield "".join(words)
     if len(words) == 1 and _INSTINCT.fullmatch(words[0]) and words[0][-1] in "apx":
         yield words[0][:-1]
+
+
+def _boards(row: Accelerator) -> set[str]:
+    """The words of a row's name and labels."""
+    return {word for name in (row.name, *row.products) for word in _words(name)}
 
 
 def _index(pairs: Iterable[tuple[str, Accelerator]]) -> dict[str, tuple[Accelerator, ...]]:

@@ -48,7 +48,7 @@ def estimated(
     fewest GPUs on each number of nodes, on pools that some gang may run on. With `only`, no gangs for other pools; with `choosing`, nor
     for pools that are infeasible for each gang that holds it.
     """
-    demand = _resolved(demand, catalog)
+    demand = _resolved(demand, fleet, catalog)
     if demand.model is None:
         return demand
     if not demand.sized_by_model or not fleet.pools:
@@ -97,14 +97,18 @@ def _but(joins: Collection[str], names: Iterable[str], gang: Gang) -> Iterator[s
     return (name for name in names if gang.nodes > 1 or name not in joins)
 
 
-def _resolved(demand: Demand, catalog: Catalog) -> Demand:
-    """The demand with the ids of its accelerator names that are not ids themselves, and the vendor of each id."""
+def _resolved(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
+    """The demand with the ids of its accelerator names that are not ids themselves, and the vendor of each id. A device of the fleet
+    that has no row in the catalog is of its family too.
+    """
     shapes = (gang.accelerator for gang in demand.gangs if gang.accelerator is not None)
     words = sorted({*demand.accelerators_allowed, *demand.accelerators_denied, *shapes})
-    named = [(word, frozenset(catalog.named(word))) for word in words]
+    devices = [pool.accelerator for pool in fleet.pools if pool.accelerator is not None] if words else []
+    unlisted = {each.id: each for each in devices if catalog.accelerator(each.id) is None}
+    named = [(word, catalog.members(word, unlisted)) for word in words]
     meant = tuple((word, ids) for word, ids in named if ids and ids != {word})
-    rows = (catalog.accelerator(each) for _, ids in named for each in ids)
-    makers = {row.id: row.vendor for row in rows if row is not None}
+    rows = (catalog.accelerator(each) or unlisted[each] for _, ids in named for each in ids)
+    makers = {row.id: row.vendor for row in rows}
     return demand if (meant, makers) == (demand.meant, demand.makers) else demand.but(meant=meant, makers=makers)
 
 

@@ -245,7 +245,7 @@ def _unknown_pools(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
 
 def _is_accelerator(word: str, fleet: Fleet, catalog: Catalog) -> bool:
     """Whether the catalog or a pool has an accelerator of this name."""
-    return bool(catalog.named(word)) or any(pool.accelerator_id == word for pool in fleet.pools)
+    return bool(catalog.members(word)) or any(pool.accelerator_id == word for pool in fleet.pools)
 
 
 def _known_accelerators(fleet: Fleet) -> str:

@@ -25,7 +25,7 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
     seen = {pool.accelerator_id for pool in fleet.pools}
 
     def is_accelerator(word: str) -> bool:
-        return bool(catalog.named(word)) or word in seen
+        return bool(catalog.members(word)) or word in seen
 
     def nearest_accelerators(word: str) -> tuple[str, ...]:
         return fleet.nearest_accelerators(word, catalog)
@@ -54,7 +54,7 @@ def _of_no_device(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Pr
     """Leaves out the accelerator of a gang that is near no known one, unless its name says a vendor: any device would do then."""
     for gang in demand.gangs:
         word = gang.accelerator
-        seen = word is None or catalog.named(word) or any(pool.accelerator_id == word for pool in fleet.pools)
+        seen = word is None or catalog.members(word) or any(pool.accelerator_id == word for pool in fleet.pools)
         if word and not seen and not fleet.nearest_accelerators(word, catalog) and vendor_of(word) is None:
             changed = demand.changed(gang, replace(gang, accelerator=None))
             yield proposed(costs.UNKNOWN_NAME_DROPPED, gang.field("accelerator"), word, None, changed)
