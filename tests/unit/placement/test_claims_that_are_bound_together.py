@@ -26,6 +26,7 @@ from tests.unit.placement.test_claims_that_are_not_bound import (
     LOCAL,
     NOWHERE,
     TO_BE_MADE,
+    ZONE,
     claim,
     kind_of,
     machine,
@@ -66,11 +67,13 @@ CD = named("c", "d")
     ([*claims("c", "d"), *disks("abb")], CD, "b"),
     ([*claims("c", "d"), *disks("aabb")], CD, "a"),
     ([*claims("c", "d"), *disks("b")], CD, TO_BE_MADE),
-    ([*claims("c", "d"), *disks("ab")], CD, NOWHERE),
+    ([*claims("c", "d"), *disks("ab")], CD, TO_BE_MADE),
+    # A volume for all nodes of a zone may be bound on a node to be added there.
+    ([*claims("c", "d"), *disks("a"), volume("q", ZONE, "z-b")], CD, NOWHERE),
     ([*claims("c", "d", "e"), *disks("aabbb")], named("c", "d", "e"), "b"),
     (disks("abb"), own(2), "b"),
     (disks("b"), own(2), TO_BE_MADE),
-    (disks("ab"), own(2), NOWHERE),
+    (disks("ab"), own(2), TO_BE_MADE),
     ([*claims("c"), *disks("abb")], [*named("c"), *own(1)], "b"),
     ([*claims("c"), *disks("b")], [*named("c"), *own(1)], TO_BE_MADE),
     # A disk for all nodes is enough for the second claim.
@@ -80,7 +83,7 @@ CD = named("c", "d")
       volume("p9", HOST, "b")], CD, "b"),
     # A disk that is kept for one of them is not the other one's.
     ([*claims("c", "d"), *disks("bb", claimRef={"namespace": "default", "name": "c"}), volume("q", HOST, "b")], CD, "b"),
-    ([*claims("c", "d"), *disks("bb", claimRef={"namespace": "default", "name": "c"}), volume("q", HOST, "a")], CD, NOWHERE),
+    ([*claims("c", "d"), *disks("bb", claimRef={"namespace": "default", "name": "c"}), volume("q", HOST, "a")], CD, TO_BE_MADE),
     ([*claims("c", "d", kind=""), *disks("b", storageClassName="")], CD, TO_BE_MADE),
     ([*claims("c", "d", kind=""), *disks("abb", storageClassName="")], CD, "b"),
     # A claim that is bound takes none.
@@ -147,8 +150,13 @@ def test_the_sentence_says_how_many_are_left() -> None:
         "for 2 claims of the job, so no pod with it starts; create such a PersistentVolume or remove it from the job"
     ) in summary.summary(place(known, CD))
     apart = fleet(LOCAL, A, B, *claims("c", "d"), *disks("ab"), catalog=ANY_IMAGES)
+    assert summary.summary(place(apart, CD)) == (
+        "PersistentVolumeClaim d is not bound, and no node has a PersistentVolume for each of c and d, so no pod with it "
+        "starts; create one on a node that has those of the others or remove it from the job"
+    )
+    zones = fleet(LOCAL, A, B, *claims("c", "d"), *disks("a"), volume("q", ZONE, "z-b"), catalog=ANY_IMAGES)
     assert "c and d together (each takes a PersistentVolume of its own) can be mounted on none of its 2 nodes" in (
-        summary.summary(place(apart, CD))
+        summary.summary(place(zones, CD))
     )
 
 

@@ -57,6 +57,19 @@ class Binding:
                 found.add(node)
         return frozenset(found)
 
+    def last_apart(self) -> Wanted | None:
+        """The last of the claims if only local disks are left for them, on no node one for each; None if they are bound on some node, or
+        a volume can be made.
+        """
+        ties = self._all_ties()
+        if (
+            not self._limited
+            or any(made is not None for _, made in self._limited)
+            or any(t.named is None for t in ties)
+        ):
+            return None
+        return None if self.nodes(self._ties_by_node()) else self._limited[-1][0]
+
     def taken_on(self, node: str) -> _Taken:
         """The PersistentVolumes that the claims take on a node; empty if they are not all bound there."""
         ties = [tie for tie in self._all_ties() if node in self._volumes.nodes_of(tie)]

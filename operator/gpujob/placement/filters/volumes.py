@@ -61,6 +61,9 @@ def _together(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
     if nodes == among:
         return demand
     claims = (*(wanted.key[1] for wanted in named if wanted.key), *(f"of volumes[{at}]" for at in demand.claim_volumes))
+    if not nodes and (last := binding.last_apart()):
+        why = f"no node has a PersistentVolume for each of {listed(claims, 4)}"
+        return _without_volume(demand, own, last, why, "create one on a node that has those of the others")
     together = f"{listed(claims, 4)} together (each takes a PersistentVolume of its own)"
     return demand.but(mountable=nodes, ties=(*demand.ties, together))
 
@@ -74,10 +77,15 @@ def _short(demand: Demand, own: Sequence[Wanted], short: Short) -> Demand:
         else "without a StorageClass it"
     )
     why = f"{kind} has {left} left for {short.claims} claims of the job"
-    if short.last.key is None:
-        at = max(index for index, wanted in zip(demand.claim_volumes, own, strict=True) if wanted == short.last)
+    return _without_volume(demand, own, short.last, why, "create such a PersistentVolume")
+
+
+def _without_volume(demand: Demand, own: Sequence[Wanted], last: Wanted, why: str, remedy: str) -> Demand:
+    """The demand with a claim that gets no PersistentVolume."""
+    if last.key is None:
+        at = max(index for index, wanted in zip(demand.claim_volumes, own, strict=True) if wanted == last)
         return demand.but(unmade=((at, why),))
-    return demand.but(troubled=((short.last.key[1], f"is not bound, and {why}", "create such a PersistentVolume"),))
+    return demand.but(troubled=((last.key[1], f"is not bound, and {why}", remedy),))
 
 
 def bound_by(demand: Demand, fleet: Fleet, namespace: str, nodes: Sequence[str]) -> Volumes:
