@@ -88,7 +88,7 @@ def test_a_job_goes_to_a_node_with_the_labels_only(gpu: Any, annotation: str) ->
     assert found.choice.nodes == ("b",)
     nowhere = placed(machine("a", "x", gpu), machine("c", gpu=gpu), space("team=y", annotation))
     assert (nowhere.verdict, reasons(nowhere)) == (Verdict.IMPOSSIBLE, {Reason.NODES_NOT_SELECTED})
-    assert "all 2 nodes have not the label team=y, which namespace default requires" in summary.summary(nowhere)
+    assert "all 2 nodes lack the label team=y, which namespace default requires" in summary.summary(nowhere)
 
 
 def test_the_job_waits_for_the_node_with_the_labels_while_it_is_taken() -> None:
@@ -104,7 +104,7 @@ def test_a_gang_needs_the_labels_on_each_node_and_a_smaller_one_is_the_way_out()
     assert two.choice.nodes == ("b", "c")
     three = with_fix(placed(*nodes, Y, nodes=3, gpusPerNode=8), fleet(*nodes, Y, catalog=ANY_IMAGES), ANY_IMAGES)
     assert (three.verdict, reasons(three)) == (Verdict.IMPOSSIBLE, {Reason.NODES_NOT_SELECTED})
-    assert "1 of 3 nodes has not the label team=y" in summary.summary(three)
+    assert "1 of 3 nodes lacks the label team=y" in summary.summary(three)
     assert "with spec.nodes 2 instead of 3" in summary.summary(three)
 
 
@@ -133,7 +133,7 @@ def test_new_nodes_have_the_labels_of_their_selector(selected: dict[str, str], v
     found = placed(pool, Y)
     assert found.verdict is verdict, summary.summary(found)
     if verdict is Verdict.IMPOSSIBLE:
-        assert "nodes to be added have not the label team=y" in summary.summary(found)
+        assert "nodes to be added lack the label team=y" in summary.summary(found)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_nodes_without_its_label_are_left_out_and_named() -> None:
     none = decided(SOME, node("bare", H100))
     assert (none.verdict, none.candidates[0].outcome) == (Verdict.MISCONFIGURED, Outcome.MISCONFIGURED)
     assert messages(none) == [
-        "its node has not the label sandbox=yes, which RuntimeClass nvidia requires (node bare); label it, or set "
+        "its node lacks the label sandbox=yes, which RuntimeClass nvidia requires (node bare); label it, or set "
         "spec.runtimeClassName in a GPUPool for such nodes"
     ]
 

@@ -222,6 +222,21 @@ def test_no_change_helps_where_no_node_takes_pods(nodes: list[Object], more: lis
     assert (found.verdict, found.hopeless.startswith(HOPELESS)) == (Verdict.IMPOSSIBLE, hopeless)
 
 
+def test_nodes_to_be_added_are_not_counted_among_those_that_take_no_pods() -> None:
+    grown = gpupool("p", {"pool": "p"}, provision={"maxNodes": 3, "gpusPerNode": 8})
+    found = decision(takes_none("a", labels={"pool": "p"}), grown, gpusPerNode=1)
+    assert found.candidates[0].reasons[0].message.startswith("its node has 0 pods as allocatable (node a)")
+
+
+def test_what_no_change_helps_has_no_change_in_its_sentence() -> None:
+    """What the nearest changes leave is no advice where the namespace's selector closes every pool."""
+    shared = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing"}
+    nodes = [node(name, H100, 4, labels={"team": "b", **shared}) for name in "ab"]
+    wanted = {"capacityTypes": ["Spot"], "devices": ["Shared"]}
+    found = decided(*nodes, SELECTS, nodes=2, gpusPerNode=6, placement=wanted)
+    assert (found.verdict, found.hopeless) == (Verdict.IMPOSSIBLE, HOPELESS)
+
+
 def test_a_gang_counts_only_nodes_that_take_pods() -> None:
     found = decision(takes_none("a"), node("b", H100, 8), nodes=2, gpusPerNode=8)
     assert found.verdict is Verdict.IMPOSSIBLE

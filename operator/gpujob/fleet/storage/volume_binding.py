@@ -58,8 +58,8 @@ class Binding:
         return frozenset(found)
 
     def last_apart(self) -> Wanted | None:
-        """The last of the claims if only local disks are left for them, on no node one for each; None if they are bound on some node, or
-        a volume can be made.
+        """The last of the claims if only local disks are left for them, on no node one for each; None if they are bound on some node,
+        or a volume can be made.
         """
         ties = self._all_ties()
         if (

@@ -86,10 +86,10 @@ def _not_selected(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> Iter
         return
     there = [(node, label) for node, label in lacking if not node.coming]
     (node, label), annotation = (there or lacking)[0], demand.selection.annotation
-    sentence = "{} not the label {}, which namespace {} requires by its annotation {}"
-    have = _have(len(there), len(pool.nodes)) if there else "nodes to be added have"
+    sentence = "{} the label {}, which namespace {} requires by its annotation {}"
+    lack = _have(len(there), len(pool.nodes), "lacks", "lack") if there else "nodes to be added lack"
     sentence += " (node {}); label it, or use another pool or namespace" if there else "; use another pool or namespace"
-    numbers = (have, label, demand.namespace, annotation, *((node.name,) if there else ()))
+    numbers = (lack, label, demand.namespace, annotation, *((node.name,) if there else ()))
     yield Finding(Reason.NODES_NOT_SELECTED, sentence, numbers)
 
 
@@ -119,11 +119,11 @@ def kept_out_by_class(pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding
     unlabelled = [node for node in nodes if node.unlabelled]
     if unlabelled:
         sentence = (
-            "{} not the label {}, which RuntimeClass {} requires (node {}); label it, or set spec.runtimeClassName in a "
+            "{} the label {}, which RuntimeClass {} requires (node {}); label it, or set spec.runtimeClassName in a "
             "GPUPool for such nodes"
         )
-        have = _have(len(unlabelled), len(nodes))
-        numbers = (have, unlabelled[0].unlabelled, pool.handler.runtime_class, unlabelled[0].name)
+        lack = _have(len(unlabelled), len(nodes), "lacks", "lack")
+        numbers = (lack, unlabelled[0].unlabelled, pool.handler.runtime_class, unlabelled[0].name)
         yield Finding(Reason.RUNTIME_CLASS_EXCLUDES, sentence, numbers)
     lacking = [node for node in nodes if lacks(node.handlers, pool.handler)]
     if not lacking:
@@ -167,11 +167,11 @@ def _not_tolerated(pool: Pool, node: PoolNode) -> Iterator[Taint]:
     return (taint for taint in node.taints if not pool.tolerates(taint))
 
 
-def _have(some: int, every: int) -> str:
-    """The number of a pool's nodes, at least one, that share a property."""
+def _have(some: int, every: int, one: str = "has", more: str = "have") -> str:
+    """The number of a pool's nodes, at least one, that share a property, with the verb for one and for more."""
     if every == 1:
-        return "its node has"
-    return f"all {every} nodes have" if some == every else f"{some} of {every} nodes {'has' if some == 1 else 'have'}"
+        return f"its node {one}"
+    return f"all {every} nodes {more}" if some == every else f"{some} of {every} nodes {one if some == 1 else more}"
 
 
 def pool_too_small(demand: Demand, pool: Pool) -> Finding:
@@ -244,7 +244,8 @@ def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> I
 
 
 def _take_no_pods(nodes: Sequence[PoolNode]) -> Iterator[Finding]:
-    """The nodes whose kubelet takes no pods at all."""
+    """The nodes that are there whose kubelet takes no pods at all."""
+    nodes = [node for node in nodes if not node.coming]
     found = [node for node in nodes if not node.allocatable.pods]
     if found:
         sentence = "{} 0 pods as allocatable (node {}); raise maxPods of its kubelet, or use another pool"

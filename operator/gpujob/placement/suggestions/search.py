@@ -158,7 +158,9 @@ def _none(demand: Demand, pools: Iterable[Pool], fleet: Fleet) -> str:
 def _hopeless(
     sentence: str, candidates: Iterable[Candidate], steps: Iterable[Step], fleet: Fleet, catalog: Catalog
 ) -> Pieces[str]:
-    """States that no change of the job helps, and what blocks the nearest change if that is not shown yet."""
+    """States that no change of the job helps, and what blocks the nearest change if that is not shown yet and some change may help."""
+    if sentence == HOPELESS:
+        return sentence
     messages = {finding.message for candidate in candidates for finding in candidate.reasons}
     for step in steps:
         yield
