@@ -40,7 +40,7 @@ class Reason(StrEnum):
     MEM_RAN_OUT = ("MemRanOut",
         "an attempt ran out of GPU memory, the job now asks for more (retries.memoryFactor), and the device has less",
         "use a smaller batch, or a larger GPU")
-    PRECISION_UNSUPPORTED = ("PrecisionUnsupported", "the device does not compute in model.precision",
+    PRECISION_UNSUPPORTED = ("PrecisionUnsupported", "the device does not compute in model.precision, or does not read the weights",
         "set another precision, or allow another accelerator")
     FRAMEWORK_UNSUPPORTED = ("FrameworkUnsupported",
         "the image lacks the framework's version, Python or package that the job asks for, or the device lacks a feature",

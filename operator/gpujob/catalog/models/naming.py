@@ -27,6 +27,7 @@ _STORED: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     )
 )
 """Words of names that say how the weights are stored, the most specific first: GPTQ-Int8 has 8 bits."""
+_AWQ: Final = re.compile(r"[-.]awq(?=[-.]|$)")
 _ENDING: Final = re.compile(
     r"-(hf|base|instruct|chat|it|pt|sft|dpo|beta|thinking|cased|uncased|deduped|python|cnn|[0-9]+k|1m|v[0-9]+(\.[0-9.]+)?"
     r"|bnb|awq|gptq|gguf|unsloth|dynamic|quantized(\.w[48]a(8|16))?|w[48]a(8|16)|qat|(nv|mx)?fp4|nf4|[48]bit|int[48]|fp8|fp16|bf16"
@@ -48,6 +49,11 @@ def stored(name: str, published: str) -> str:
     """How the weights behind a name are stored: by the words of the name, else as the model is published."""
     said = plain(name)
     return next((form for words, form in _STORED if words.search(said)), published)
+
+
+def is_awq(name: str) -> bool:
+    """Whether the weights behind a name are in AWQ's 4 bits, which fewer devices read than GPTQ's."""
+    return _AWQ.search(plain(name)) is not None
 
 
 def key(name: str) -> str:

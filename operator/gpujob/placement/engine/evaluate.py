@@ -13,6 +13,8 @@ from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices.throughput import Speed
+from gpujob.catalog.entities import Accelerator
+from gpujob.catalog.models import naming
 from gpujob.fleet.pools.autoscaling import lacks_disk
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.node import PoolNode
@@ -39,13 +41,14 @@ from gpujob.placement.images.compatibility import Findings
 from gpujob.placement.images.selection import ImageGroup, ImageSelector
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
+from gpujob.placement.request.model_requirements import stored_format
 from gpujob.placement.scoring import score
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.scoring.score import PoolResult
 from gpujob.placement.scoring.speed import speed_of
 from gpujob.values.derived import derived
 from gpujob.values.finding import Finding
-from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Precision, Reason, Sharding
+from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Precision, Reason, Sharding, Vendor
 
 MOST_ON_A_NODE: Final = 16
 """The most GPUs that a node is taken to have while nothing says how many."""
@@ -175,6 +178,7 @@ class _PoolEvaluation:
             *of_room,
             *of_job.user,
             *_without_bf16(demand, pool),
+            *_without_format(demand, pool, asked.catalog),
             *of_job.unknown,
             *asked.allowance.unchecked(pool),
         )
@@ -308,3 +312,28 @@ def _without_bf16(demand: Demand, pool: Pool) -> Iterator[Finding]:
         yield Finding(Reason.BF16_EMULATED, "{} has no native BF16", (device.id,))
     elif precision is Precision.MIXED:
         yield Finding(Reason.BF16_EMULATED, "{} has no native BF16, so Mixed is taken as FP16 there", (device.id,))
+
+
+def _without_format(demand: Demand, pool: Pool, catalog: Catalog) -> Iterator[Finding]:
+    """The warning that vLLM does not read weights on a device as they are published: FP8, 4-bit floats and AWQ on NVIDIA devices before
+    Turing, FP8 on AMD devices that do not have it (docs.vllm.ai, features/quantization). Others are not checked.
+    """
+    device, model = pool.accelerator, demand.model
+    if device is None or model is None or model.name is None or not (lacks := _lacks_for_floats(device)):
+        return
+    form = "AWQ" if naming.is_awq(model.name) else stored_format(model, catalog)
+    unread = ("FP8",) if device.vendor is Vendor.AMD else ("AWQ", "FP8", "FP4", "MXFP4")
+    if form in unread and stored_format(model, catalog):
+        sentence = "{} is published in {}, which vLLM does not read on {} ({}); name other weights, or allow another accelerator"
+        yield Finding(Reason.PRECISION_UNSUPPORTED, sentence, (model.name, form, device.id, lacks))
+
+
+def _lacks_for_floats(device: Accelerator) -> str:
+    """What a device lacks to read weights in 8-bit floats; empty if it reads them, may, or is rejected anyway."""
+    if device.support == "unsupported":
+        return ""
+    if device.vendor is Vendor.AMD:
+        return "" if device.features.intersection(pool_filters.FORMATS[Precision.FP8]) else "it has no FP8"
+    capability = device.architecture.split(".")
+    old = all(map(str.isdecimal, capability)) and [*map(int, capability)] < [7, 5]
+    return f"compute capability {device.architecture}, it needs 7.5" if old else ""

@@ -129,12 +129,12 @@ def workload_of(model: ModelDemand, catalog: Catalog) -> Workload | None:
         targets=model.targets,
         cached_tokens=model.max_tokens,
         concurrency=model.concurrency,
-        stored=_stored(model, catalog),
+        stored=stored_format(model, catalog),
         inferred=model.parameters is not None and bool(SIZES - dict(model.overrides).keys()),
     )
 
 
-def _stored(model: ModelDemand, catalog: Catalog) -> str:
+def stored_format(model: ModelDemand, catalog: Catalog) -> str:
     """The format of served weights if the job names none: the published one of the model's name."""
     if model.method is not Method.INFERENCE or model.precision_said or model.name is None or model.parameters:
         return ""
