@@ -30,13 +30,14 @@ def with_child(evaluation: Evaluation, child: ChildRecord) -> Action:
     """The next action of a job whose recorded or next attempt has this child."""
     job = evaluation.job
     evaluation.first_of(child)
-    retired, suspend = is_retired(job, child), job.spec.get("suspend") is True
+    suspend, older = job.spec.get("suspend") is True, _is_of_an_older_spec(evaluation, child)
+    retired = older or is_retired(job, child)
     if not child.leaving and not suspend and (message := _lacks_interpreter(evaluation, child)):
         return DeleteChild(child) if retired else ends.end(evaluation, child, endings.no_interpreter(message))
     probe = probe_runs.steps_of(child) is not None
     if probe and not retired and (result := probe_result(evaluation, child)):
         return EndProbe(child, result)
-    if child.ended and not (retired and (probe or not failing.succeeded(evaluation, child))):
+    if child.ended and not older and not (retired and (probe or not failing.succeeded(evaluation, child))):
         return failing.ended(evaluation, child, follows=not (retired or probe))
     if evaluation.view.disowned:
         return failing.disowned(evaluation, child)
@@ -47,12 +48,19 @@ def with_child(evaluation: Evaluation, child: ChildRecord) -> Action:
         return DeleteChild(child)
     if suspend:
         return ends.end(evaluation, child, endings.suspension(child))
-    made = evaluation.unwritten(child)
-    made_from = made.generation if made else child.made_from
-    if job.status.get("jobName") != child.name and made_from not in (None, job.generation):
-        # Only a status that names the child forbids to change the spec.
-        return DeleteChild(child)
     return _starting_or_running(evaluation, child)
+
+
+def _is_of_an_older_spec(evaluation: Evaluation, child: ChildRecord) -> bool:
+    """Whether the spec was edited since this child was made from it, which only a status that names the child forbids. Then neither
+    its program nor the end of that is the job's."""
+    job, made = evaluation.job, evaluation.unwritten(child)
+    if job.status.get("jobName") == child.name or is_retired(job, child):
+        return False
+    made_from = made.generation if made else child.made_from
+    # A suspension is an edit too, and changes no program.
+    edited = job.generation - (job.spec.get("suspend") is True)
+    return made_from is not None and made_from < edited
 
 
 def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
