@@ -175,7 +175,10 @@ class ApiServer:
         if plural == "jobs":
             self.loop.call_later(0.5, self._end_pods, uid)
         if plural == "gpujobs":
-            self.loop.call_later(0.5, self._orphan if propagation == "Orphan" else self._collect, uid)
+            pods_first = propagation == "Foreground"
+            self.loop.call_later(
+                0.5, *((self._orphan, uid) if propagation == "Orphan" else (self._collect, uid, pods_first))
+            )
         return {"kind": "Status"}
 
     # What happens by itself
@@ -473,12 +476,20 @@ class ApiServer:
                 if any(owner["uid"] == uid for owner in obj["metadata"].get("ownerReferences", [])):
                     self.change(plural, key, lambda obj: obj["metadata"].pop("ownerReferences"))
 
-    def _collect(self, uid: str) -> None:
-        """What a GPUJob that is gone owned."""
+    def _collect(self, uid: str, pods_first: bool) -> None:
+        """What a GPUJob that is gone owned; a child with a finalizer stays, and its pods with it unless they are to go first."""
         for plural in ("jobs", "services"):
             for key, obj in list(self.objects[plural].items()):
-                if any(owner["uid"] == uid for owner in obj["metadata"].get("ownerReferences", [])):
+                if not any(owner["uid"] == uid for owner in obj["metadata"].get("ownerReferences", [])):
+                    continue
+                if kept := bool(obj["metadata"].get("finalizers")):
+                    stamp = self.stamp()
+                    self.change(
+                        plural, key, lambda obj, stamp=stamp: obj["metadata"].setdefault("deletionTimestamp", stamp)
+                    )
+                else:
                     self.drop(plural, key)
+                if pods_first or not kept:
                     self.loop.call_later(0.1, self._end_pods, obj["metadata"]["uid"])
 
 

@@ -209,12 +209,13 @@ def test_a_service_that_no_watch_shows_is_made_again_once() -> None:
 
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["it lives", "somebody deleted it in the background"])
-def test_the_pods_of_an_orphan_end_though_a_finalizer_keeps_their_job(deleted: bool) -> None:
+@pytest.mark.parametrize("propagation", ["Orphan", "Background"])
+def test_the_pods_of_a_job_that_is_gone_end_though_a_finalizer_keeps_its_child(propagation: str, deleted: bool) -> None:
     async def main() -> World:
-        world = World(Story("orphan", (), Program(runs_for=0.0), nodes=2, finalizers=("x/y",), until=120.0))
+        world = World(Story("kept", (), Program(runs_for=0.0), nodes=2, finalizers=("x/y",), until=120.0))
         loop = world.server.loop
         loop.call_at(1.0, lambda: world.submit("j", gpusPerNode=8))
-        loop.call_at(30.0, lambda: world.remove("j", "Orphan"))
+        loop.call_at(30.0, lambda: world.remove("j", propagation))
         if deleted:
             loop.call_at(32.0, delete_in_vain, world)
         await world.run()
@@ -230,3 +231,21 @@ def test_the_pods_of_an_orphan_end_though_a_finalizer_keeps_their_job(deleted: b
     assert not world.server.objects["pods"]
     (ran,) = world.server.ran
     assert ran[4] <= 30.0 + 35.0
+    # What is done is not repeated.
+    assert world.processes[0].writes < 20
+
+
+def test_they_end_though_no_operator_ran_when_the_job_was_deleted() -> None:
+    async def main() -> World:
+        world = World(Story("kept", (), Program(runs_for=0.0), nodes=2, finalizers=("x/y",), until=150.0))
+        loop = world.server.loop
+        loop.call_at(1.0, lambda: world.submit("j", gpusPerNode=8))
+        loop.call_at(29.0, lambda: world.processes[0].kill())
+        loop.call_at(30.0, lambda: world.remove("j"))
+        loop.call_at(60.0, world.start)
+        await world.run()
+        return world
+
+    world = run(main())
+    assert not world.server.objects["pods"]
+    assert len(world.server.objects["jobs"]) == 1

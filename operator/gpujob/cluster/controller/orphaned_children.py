@@ -1,5 +1,5 @@
-"""Deletes child Jobs, Services and ResourceClaimTemplates that `kubectl delete gpujob --cascade=orphan` left behind: nothing else
-ends their pods.
+"""Deletes child Jobs, Services and ResourceClaimTemplates that `kubectl delete gpujob --cascade=orphan` left behind, and the pods of a
+Job that a finalizer keeps although its GPUJob is gone: nothing else ends them.
 
 Their names are made from the GPUJob's uid, so an object that only has its labels is never taken for one.
 """
@@ -20,13 +20,14 @@ from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.cluster.writer.writes import NotLeader, Writer
 from gpujob.lifecycle.children import TERMINAL
 from gpujob.status.records.objects import ChildRecord, ServiceRecord
+from gpujob.values.names import child_name
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A Job or Service without an owner, and the GPUJob that it was made for."""
+    """A Job or Service whose owner is gone or was taken off, and the GPUJob that it was made for."""
 
     resource: Resource
     namespace: str
@@ -37,7 +38,8 @@ class Orphan:
 
 
 class OrphanedChildren:
-    """Looks for children without an owner; one that is seen twice, and whose GPUJob the API server does not have, is deleted."""
+    """Looks for children without an owner; one that is seen twice, and whose GPUJob the API server does not have, is deleted, its pods
+    first."""
 
     def __init__(self, work: ControllerState, writer: Writer) -> None:
         self._work, self._writer = work, writer
@@ -64,8 +66,9 @@ class OrphanedChildren:
         for resource in (SERVICES, JOBS):
             held = self._work.index.cache.objects(resource.plural)
             for (namespace, name), child in cast("dict[tuple[str, str], ChildRecord | ServiceRecord]", held).items():
-                if child.orphan_of and child.orphan_of not in jobs and not self._ends(child):
-                    yield Orphan(resource, namespace, name, child.uid, child.job_name, child.orphan_of)
+                uid = child.orphan_of or _kept(child, name)
+                if uid and uid not in jobs and not self._ends(child):
+                    yield Orphan(resource, namespace, name, child.uid, child.job_name, uid)
 
     def _ends(self, child: ChildRecord | ServiceRecord) -> bool:
         """Whether nothing is left to delete: a Job that a finalizer keeps can have pods that run on."""
@@ -84,3 +87,11 @@ class OrphanedChildren:
                 log.info("orphaned child deleted", job=f"{orphan.namespace}/{orphan.job_name}", child=what)
         except (ApiError, NotLeader) as error:
             log.warning("orphaned child not deleted", child=what, error=str(error))
+
+
+def _kept(child: ChildRecord | ServiceRecord, name: str) -> str:
+    """The uid of the GPUJob of a deleted Job that is still there: garbage collection deletes it in the background, and a finalizer of
+    another controller keeps it with its pods. Empty for any other object."""
+    if not isinstance(child, ChildRecord) or not child.leaving:
+        return ""
+    return child.owner_uid if name == child_name(child.job_name, child.owner_uid, child.attempt) else ""
