@@ -37,6 +37,8 @@ STORIES: Final[dict[str, tuple[dict[str, Any], Program, float]]] = {
     ),
     "a budget": ({"placement": {"budget": "20"}}, Program(runs_for=300.0), 700.0),
 }
+EXCLUDED: Final[tuple[dict[str, Any], Program, float]] = ({}, Program(evicted=1, runs_for=40.0), 800.0)
+"""Its first attempt is evicted from the only node, after 20 s."""
 
 
 def restart(world: World) -> None:
@@ -44,13 +46,15 @@ def restart(world: World) -> None:
     world.start()
 
 
-async def play(name: str, offset: Offset, restarted: float | None = None, renewed: float = 0.0) -> World:
+async def play(
+    name: str, offset: Offset, restarted: float | None = None, renewed: float = 0.0, nodes: int = 2
+) -> World:
     """`restarted`: when the operator is; `renewed`: until then the Lease is renewed every five seconds."""
-    spec, program, until = STORIES[name]
+    spec, program, until = STORIES.get(name, EXCLUDED)
     deeds: list[tuple[float, Deed]] = [(1.0, lambda world: world.submit("j", gpusPerNode=8, **spec))]
     if restarted is not None:
         deeds.append((restarted, restart))
-    world = World(Story(name, tuple(deeds), program, until=until))
+    world = World(Story(name, tuple(deeds), program, nodes=nodes, until=until))
     server = world.server
     wrong = lambda: server.time() + timedelta(seconds=offset(server.loop.time()))  # noqa: E731
     server.date = lambda: format_datetime(wrong(), usegmt=True)  # type: ignore[method-assign]
@@ -101,6 +105,30 @@ def test_a_process_that_starts_while_the_server_is_an_hour_ahead_ends_nothing(na
     wanted, world = undisturbed(name), run(play(name, ahead, restarted=50.0, renewed=1500.0))
     assert world.left() == wanted.left()
     assert dollars(world) <= dollars(wanted) + 0.53
+
+
+@pytest.mark.parametrize(
+    ("seconds", "begins", "ends", "restarted"),
+    [
+        (3600.0, 45.0, 1000.0, 50.0),
+        (3600.0, 25.0, 70.0, 50.0),
+        (180.0, 45.0, 1000.0, 50.0),
+        (-3600.0, 45.0, 1000.0, 50.0),
+        (-3600.0, 25.0, 70.0, 50.0),
+        (3600.0, 0.0, 45.0, None),
+        (-3600.0, 0.0, 45.0, None),
+        (3600.0, 45.0, 1000.0, None),
+    ],
+)
+def test_a_node_on_which_the_infrastructure_failed_an_attempt_is_left_out_for_ten_minutes(
+    seconds: float, begins: float, ends: float, restarted: float | None
+) -> None:
+    offset = lambda second: seconds if begins <= second < ends else 0.0  # noqa: E731
+    world = run(play("excluded", offset, restarted=restarted, renewed=800.0, nodes=1))
+    (job,) = world.server.objects["gpujobs"].values()
+    assert (job["status"]["state"], job["status"]["attempt"]) == ("Succeeded", 2)
+    _, (*_, began, _, _) = world.server.ran
+    assert 615.0 <= began <= 640.0
 
 
 async def play_set_back(spec: dict[str, Any], program: Program, second: float) -> World:

@@ -17,7 +17,7 @@ from gpujob.placement.request.demand import Demand
 from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 from gpujob.status.attempts.cost import seconds_to_run
-from gpujob.status.attempts.exclusions import by_own_clock
+from gpujob.status.attempts.exclusions import Clocks, by_own_clock
 from gpujob.status.records.objects import JobRecord
 
 SPARE = 1000
@@ -85,7 +85,8 @@ class PreparedJobs:
         # Its reservation has a limit, because the pods on those devices may never end.
         left = waits.hold_left(job.created, job.status, now, work.timings.hold)
         memory, lasts = work.remember(job.uid), work.timings.exclusions
-        status, memory.excluded, over = by_own_clock(job.status, memory.excluded, work.clock(), lasts)
+        clocks = Clocks(work.clock(), now, work.here() if work.here is not None else None)
+        status, memory.excluded, over = by_own_clock(job.status, memory.excluded, clocks, lasts)
         changes = waits.next_change(demand, job.created, status, now)
         seconds = min(math.inf if changes is None else changes, left or math.inf, over)
         if seconds < math.inf:

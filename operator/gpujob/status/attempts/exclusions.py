@@ -1,40 +1,83 @@
-"""status.excludedPools and status.excludedNodes by this process's own clock: no entry counts for longer than such entries last.
+"""status.excludedPools and status.excludedNodes by this process's own clock: no entry counts for longer than such entries last, and
+none ends because the API server's clock jumps.
 
-The times in them are the API server's, whose clock may be set, or be that of one of several servers.
+The times in them are the API server's, whose clock may be set, or be that of one of several servers. A process that starts has
+measured nothing: there the clock of its machine is the witness.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from gpujob.status.attempts.waits import REMEMBERED
+from gpujob.status.attempts.cost import CLOCKS
+from gpujob.status.attempts.waits import LONGEST_EXCLUSION, REMEMBERED, read_time, write_time
 from gpujob.values.untrusted import tables
 
 Seen = Mapping[tuple[str, str, str], float]
-"""When this process first saw an entry, by member of the status, name and `until`."""
+"""When an entry is over by this process's monotonic clock, by member of the status, name and `until`."""
 
 NOTHING: Final[Seen] = MappingProxyType({})
 
 
+class Clocks(NamedTuple):
+    """One moment by all clocks."""
+
+    own: float
+    """Seconds of this process's monotonic clock."""
+    server: datetime
+    here: datetime | None = None
+    """The time of this process's machine; None where it is not asked."""
+
+
 def by_own_clock(
-    status: Mapping[str, Any], seen: Seen, clock: float, seconds: Mapping[str, float]
+    status: Mapping[str, Any], seen: Seen, now: Clocks, seconds: Mapping[str, float]
 ) -> tuple[Mapping[str, Any], Seen, float]:
-    """The status without entries that have counted for as long as those of their member last (`seconds`), the entries seen, and the
-    seconds until the next one is over. An entry with `othersUntil` lasts twice as long.
+    """The status without entries that have counted for as long as those of their member last (`seconds`), with times as the server's
+    clock says them now; the entries seen, and the seconds until the next one is over. An entry with `othersUntil` lasts twice as long.
     """
     changed, found, left = dict[str, Any](), dict[tuple[str, str, str], float](), math.inf
     for member, longest in seconds.items():
         entries, kept = list(tables(status, member))[:REMEMBERED], list[Mapping[str, Any]]()
         for entry in entries:
-            key = member, str(entry.get("name")), str(entry.get("until"))
-            since = found[key] = seen.get(key, clock)
-            rest = since + longest * (2 if entry.get("othersUntil") else 1) - clock
-            if rest > 0:
-                kept.append(entry)
+            key, until = (member, str(entry.get("name")), str(entry.get("until"))), read_time(entry.get("until"))
+            most = longest * (2 if entry.get("othersUntil") else 1)
+            if key not in seen:
+                lasts = (
+                    most if until is None else _seconds_left(until, now, most, by_any_clock=member == "excludedPools")
+                )
+            over = found[key] = seen[key] if key in seen else now.own + lasts
+            if (rest := over - now.own) > 0:
+                kept.append(_as_said_now(entry, until, now.server, rest))
                 left = min(left, rest)
-        if len(kept) < len(entries):
+        if kept != entries:
             changed[member] = kept
     return {**status, **changed} if changed else status, found or NOTHING, left
+
+
+def _seconds_left(until: datetime, now: Clocks, most: float, *, by_any_clock: bool) -> float:
+    """For how long an entry that this process sees for the first time counts: until its time by the server's clock, or by that of
+    this machine where it says that more is left. By a clock that says more than `most` it is of another one.
+
+    `by_any_clock`: an entry of another clock counts all the same.
+    """
+    by_server = (until - now.server).total_seconds()
+    here = (until - now.here).total_seconds() if now.here is not None else by_server
+    left = by_server
+    if here <= most + CLOCKS and abs(here - by_server) > CLOCKS:
+        left = here if by_server > most + CLOCKS else max(here, by_server)
+    of_another = left > LONGEST_EXCLUSION.total_seconds() and not by_any_clock
+    return 0.0 if of_another else min(left, most)
+
+
+def _as_said_now(entry: Mapping[str, Any], until: datetime | None, server: datetime, rest: float) -> Mapping[str, Any]:
+    """An entry whose times are the server's, where its clock was set since they were written."""
+    end = server + timedelta(seconds=rest)
+    if until is None or abs((end - until).total_seconds()) <= CLOCKS:
+        return entry
+    others = read_time(entry.get("othersUntil"))
+    moved = {"othersUntil": write_time(others + (end - until))} if others is not None else {}
+    return {**entry, "until": write_time(end), **moved}
