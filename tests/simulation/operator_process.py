@@ -126,7 +126,8 @@ class OperatorProcess:
         await asyncio.sleep(LATENCY)
         self._meet_trouble("list", path)
         if "fieldSelector" in params:
-            named = self.server.objects["gpujobs"].get((namespace, params["fieldSelector"].partition("=")[2]))
+            plural = path.rpartition("/")[2]
+            named = self.server.objects[plural].get((namespace, params["fieldSelector"].partition("=")[2]))
             yield {"items": [named] if named else []}
             return
         wanted = params["labelSelector"].partition("=")[2]

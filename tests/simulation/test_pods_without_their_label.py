@@ -65,3 +65,23 @@ def test_its_next_attempt_waits_until_the_pod_has_ended(label: str) -> None:
     assert world.server.objects["gpujobs"][TEAM, "a"]["status"]["state"] == "Running"
     assert len(world.server.ran) == 2
     assert world.overlap() == 0.0
+
+
+@LABELS
+def test_what_the_watch_is_late_to_show_of_its_end_the_api_server_is_asked_for(label: str) -> None:
+    """The watch shows the pod before it runs, and nothing more until its Job has ended."""
+
+    async def main() -> Relabelled:
+        deeds = ((1.0, lambda world: world.submit("a", gpusPerNode=8)), (1.6, lag))
+        world = Relabelled(Story("relabelled", deeds, Program(runs_for=10.0), nodes=2, until=100.0), label)
+        await world.run()
+        return world
+
+    def lag(world: World) -> None:
+        world.processes[0].late = {"pods": 25.0}
+
+    world = run(main())
+    status = world.server.objects["gpujobs"][TEAM, "a"]["status"]
+    assert status["state"] == "Succeeded"
+    assert status["startTime"]
+    assert status["cost"]["accrued"]

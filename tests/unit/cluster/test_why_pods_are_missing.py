@@ -115,7 +115,7 @@ class Holds:
     async def find_child(self, job: JobRecord, name: str) -> Any:
         return self.gang.cache.get("jobs", job.namespace, name) and self.gang.child
 
-    async def find_pods(self, job: JobRecord) -> list[PodState]:
+    async def find_pods(self, job: JobRecord, known: object) -> list[PodState]:
         return []
 
     async def write_status(self, job: JobRecord, changes: Any, status: Any) -> bool:

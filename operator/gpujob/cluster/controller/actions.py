@@ -136,7 +136,7 @@ class JobActions:
 
     async def _earlier_pods(self, job: JobRecord) -> list[PodState]:
         """Reads pods of earlier attempts from the API server itself, on nodes that are ready, because the watch may lag behind."""
-        pods = live_pods(job, await self._writer.find_pods(job))
+        pods = live_pods(job, await self._writer.find_pods(job, self._work.index.pods_of(job)))
         ready = self._work.index.nodes_ready(pods)
         return [pod for pod in pods if not pod.node or ready.get(pod.node)]
 
@@ -146,9 +146,8 @@ class JobActions:
         if manifest is None:
             return
         try:
-            held, created = await self._writer.ensure_child(
-                SERVICES, rendezvous(Numbered(manifest, child.attempt)), job
-            )
+            service = rendezvous(Numbered(manifest, child.attempt))
+            held, created = await self._writer.ensure_child(SERVICES, service, job)
             if not created:
                 self._work.requeue_with_backoff(job, "the watch does not show the Service of its child", job.version)
                 if not is_followed(held, job):
@@ -191,7 +190,8 @@ class JobActions:
     async def give_back(self, job: JobRecord, child: ChildRecord, status: Mapping[str, Any]) -> None:
         """Ends an attempt whose pods are not bound, if the API server shows it too."""
         held = await self._writer.find_child(job, child.name)
-        pods, taken = tuple(await self._writer.find_pods(job)), self._work.index.taken_nodes(child)
+        pods = tuple(await self._writer.find_pods(job, self._work.index.pods_of(job)))
+        taken = self._work.index.taken_nodes(child)
         if held is not None and isinstance(self._action_by(job, read_child(held), pods, taken_nodes=taken), GiveBack):
             await self.write(job, status)
         else:
@@ -199,7 +199,7 @@ class JobActions:
 
     async def _by_the_api_server(self, job: JobRecord, child: ChildRecord) -> Mapping[str, Any] | None:
         """The final status by the pods that the API server has: the watch may not have shown yet that they ran."""
-        pods = tuple(await self._writer.find_pods(job))
+        pods = tuple(await self._writer.find_pods(job, self._work.index.pods_of(job)))
         if not any(pod.started for pod in pods):
             return None
         action = self._action_by(job, child, pods)
@@ -234,7 +234,7 @@ class JobActions:
             await self._end_unlabelled(job, deleted)
             return
         if held is None:
-            found = await self._writer.find_pods(job)
+            found = await self._writer.find_pods(job, self._work.index.pods_of(job))
             mine = [pod for pod in found if pod.child_name == name]
             began = max((pod.started for pod in mine), default="") if all(pod.started for pod in mine) else ""
             await self.write(job, gone(job, self._work.now(), began, without_owner(found)))
@@ -253,7 +253,7 @@ class JobActions:
         self._work.requeue_with_backoff(job, "the watch does not show its child Job", job.version)
 
     async def _end_unlabelled(self, job: JobRecord, child: ChildRecord) -> None:
-        pods = tuple(await self._writer.find_pods(job))
+        pods = tuple(await self._writer.find_pods(job, self._work.index.pods_of(job)))
         await self._writer.delete_child(child, pods_first=True)
         await self._end_by(job, child, self._action_by(job, child, pods, disowned=True))
 
@@ -303,8 +303,7 @@ class JobActions:
         except NameConflict as error:
             await self._refused_write(job, error, Reason.NAME_CONFLICT, str(error))
         except ChildRefused as error:
-            message = f"the API server refuses its child: {error}"
-            await self._refused_write(job, error, Reason.CHILD_REFUSED, message)
+            await self._refused_write(job, error, Reason.CHILD_REFUSED, f"the API server refuses its child: {error}")
         except ChildNotCreated as error:
             await self._not_created(job, error)
         except ApiError as error:

@@ -7,9 +7,9 @@ Only statuses are ever patched.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import structlog
 
@@ -43,6 +43,9 @@ from gpujob.values.untrusted import table, tables
 from gpujob.values.vocabulary import FIELD_MANAGER, SPENDING, Label
 
 log = structlog.get_logger(__name__)
+
+MOST_BY_NAME: Final = 8
+"""Pods of a job that are asked for one by one."""
 
 
 class NotLeader(Exception):
@@ -121,7 +124,7 @@ class Writer:
             applied = await self._client.patch(path, dict(body), APPLY_PATCH, params=manager, patience=CREATION)
         except OutcomeUnknown as unsure:
             # The role lets its own ConfigMap be listed and not be read.
-            if not (held := await self._listed(CONFIG_MAPS, namespace, name)):
+            if not (held := await self._listed(CONFIG_MAPS, namespace, f"metadata.name={name}")):
                 raise (refusal(unsure, alone=True) or unsure) from unsure
             applied = held[0]
         except ApiError as error:
@@ -172,12 +175,12 @@ class Writer:
     async def has_job(self, namespace: str, name: str, uid: str) -> bool:
         """Whether the API server itself has a GPUJob of this name and uid."""
         self._check()
-        found = await self._listed(GPUJOBS, namespace, name)
+        found = await self._listed(GPUJOBS, namespace, f"metadata.name={name}")
         return uid in [table(raw, "metadata").get("uid") for raw in found]
 
-    async def _listed(self, resource: Resource, namespace: str, name: str) -> list[Any]:
-        """The object of a name, by a list: none or one."""
-        pages = self._client.list_paged(resource.path(namespace), {"fieldSelector": f"metadata.name={name}"})
+    async def _listed(self, resource: Resource, namespace: str, selector: str, by: str = "fieldSelector") -> list[Any]:
+        """The objects that a selector selects."""
+        pages = self._client.list_paged(resource.path(namespace), {by: selector})
         async with contextlib.aclosing(pages):
             return [raw async for page in pages for raw in tables(page, "items")]
 
@@ -211,13 +214,19 @@ class Writer:
                 raise
             return None
 
-    async def find_pods(self, job: JobRecord) -> list[PodState]:
-        """The pods of all attempts of a job in the API server itself (not the cache)."""
-        params = {"labelSelector": f"{Label.JOB_UID}={job.uid}"}
-        pages = self._client.list_paged(PODS.path(job.namespace), params)
-        async with contextlib.aclosing(pages):
-            found = [read_pod_record(raw).state async for page in pages for raw in tables(page, "items")]
-        return [state for state in found if state is not None]
+    async def find_pods(self, job: JobRecord, known: Iterable[PodState] = ()) -> list[PodState]:
+        """The pods of all attempts of a job in the API server itself (not the cache). Of those that the watch shows (`known`), the ones
+        without the job's label are asked for by name, up to MOST_BY_NAME: a user can take a label off, and where there are more they
+        are gone most likely.
+        """
+        found = await self._listed(PODS, job.namespace, f"{Label.JOB_UID}={job.uid}", by="labelSelector")
+        labelled = {table(raw, "metadata").get("name") for raw in found}
+        others = [pod for pod in known if pod.name not in labelled]
+        for pod in others[:MOST_BY_NAME]:
+            found += await self._listed(PODS, job.namespace, f"metadata.name={pod.name}")
+        mine = {pod.child_uid for pod in others}
+        states = [state for raw in found if (state := read_pod_record(raw).state) is not None]
+        return [state for state in states if state.name in labelled or state.child_uid in mine]
 
     async def find_refusal(self, child: ChildRecord, pod: str = "") -> str:
         """What the API server says of pods that it refuses to a child, or what keeps `pod` of it from starting: one page of the
