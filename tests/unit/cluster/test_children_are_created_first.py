@@ -255,6 +255,28 @@ async def test_where_they_hang_in_many_namespaces_all_of_these_leave_half_of_the
     assert len(ran) == 60
 
 
+async def test_where_each_namespace_may_hold_one_slot_a_creation_that_hangs_does_not_keep_a_suspension_waiting() -> (
+    None
+):
+    slots, hang, ran = StepSlots(8, 24, lambda namespace: True), asyncio.Event(), list[str]()
+
+    async def step(name: str, namespace: str, urgent: bool) -> None:
+        async with slots.slot(namespace, urgent=urgent):
+            ran.append(name)
+            await hang.wait()
+
+    names = [f"space{number}" for number in range(30)]
+    tasks = [asyncio.create_task(step("creation", name, True)) for name in names]
+    await asyncio.sleep(0)
+    assert ran == ["creation"] * 12
+    tasks += [asyncio.create_task(step("suspension", name, False)) for name in names[:2] for _ in range(3)]
+    await asyncio.sleep(0)
+    assert ran[12:] == ["suspension"] * 2
+    hang.set()
+    await asyncio.wait_for(asyncio.gather(*tasks), 60)
+    assert len(ran) == 36
+
+
 async def test_namespaces_where_they_hang_keep_a_few_slots_and_go_last_beyond_them() -> None:
     """They hold none as the others come, which wait behind them."""
     hang, ran = asyncio.Event(), list[str]()

@@ -69,9 +69,11 @@ class StepSlots:
             raise
 
     def _may(self, namespace: str, urgent: bool, share: int) -> bool:
-        """Whether a namespace may hold one slot more for a step of this kind."""
+        """Whether a namespace may hold one slot more for a step of this kind. Of those that are not urgent one goes beside urgent ones
+        that hold all of its share: where very many namespaces write, that is one slot."""
+        held, urgent_held = self._held[namespace], self._urgent_held[namespace]
         most_urgent = max(1, share - max(1, share // LEFT_TO_OTHERS))
-        return self._held[namespace] < share and not (urgent and self._urgent_held[namespace] >= most_urgent)
+        return held < share and urgent_held < most_urgent if urgent else held < max(share, urgent_held + 1)
 
     def _late_are_many(self, part: int = OF_HANGING) -> bool:
         """Whether urgent steps of namespaces where they hang hold their part of all slots."""
