@@ -80,3 +80,27 @@ def test_the_example_of_a_list_is_what_one_can_write(field: str, given: dict[str
         read_gpujob(manifest("train", **{field: given}))
     wanted = f"spec.{field}: must be a list; begin each entry with a hyphen, for example {example}, got a table"
     assert wanted in str(error.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("first", "is_refused"),
+    [
+        ("python3 train.py --lr 3", True),
+        ("torchrun\ttrain.py", True),
+        ("cd /work && python3 train.py", True),
+        (" python3", True),
+        ("python3", False),
+        ("/opt/My Company/bin/train", False),
+        ("./run all", False),
+        ("$(PROGRAM)", False),
+    ],
+)
+def test_a_command_line_in_one_text_is_no_program(first: str, is_refused: bool) -> None:
+    document = manifest("train", command=[first, "x"])
+    if is_refused:
+        with pytest.raises(
+            BadManifest, match="the first entry of command is the name of the program alone; write each"
+        ):
+            read_gpujob(document)
+    else:
+        assert read_gpujob(document).spec.command == (first, "x")

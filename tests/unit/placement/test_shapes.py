@@ -109,7 +109,7 @@ def test_the_fix_names_the_field_of_the_shape() -> None:
 @pytest.mark.parametrize(
     ("word", "meant", "model"),
     [
-        ("A100-SXM", ["A100"], "H100-SXM"),
+        ("A100-XSM", ["A100"], "H100-SXM"),
         ("A100 SXM4 80 GB", ["A100-80GB"], "H100-SXM"),
         ("h10", ["H100"], "A100-80GB"),
         ("DGX H100", ["H100"], "A100-80GB"),

@@ -53,7 +53,7 @@ def test_what_is_no_entry_is_left_alone() -> None:
 
 @pytest.mark.parametrize("jump", [3600.0, -3600.0, 180.0, -180.0])
 def test_a_jump_of_the_servers_clock_ends_no_entry_and_makes_none_longer(jump: float) -> None:
-    """Its times are told as the server's clock says them then."""
+    """The status has its times as the server's clock says them then."""
     status = {"excludedPools": [POOL | {"othersUntil": "2026-01-01T13:07:00Z"}], "excludedNodes": [NODE]}
     _, seen, _ = by_own_clock(status, NOTHING, at(100.0), LASTS)
     moved, seen, left = by_own_clock(status, seen, at(150.0, 50.0 + jump), LASTS)

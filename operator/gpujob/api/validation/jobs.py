@@ -48,6 +48,10 @@ _RANGE: Final = re.compile(f"^{_PART}(,{_PART})*$")
 _RANGE_CEL: Final = "'" + _RANGE.pattern + "'"
 
 
+_LINE: Final = re.compile("[^/\\s]*\\s")
+"""A command line in one text: a blank before any slash."""
+
+
 def _range(field: str, example: str) -> Rule:
     return Rule(Framework, field, f"framework.{field} is not a version range; write for example {example}",
                 f"!has(self.{field}) || self.{field}.matches({_RANGE_CEL})",
@@ -114,6 +118,10 @@ _OWN: Final[tuple[Rule, ...]] = (
     # What no program can be given is found where the job is read: rules over all words would cost the API server too much.
     Rule(GPUJobSpec, "command", "the first word of command, the program, has a control character; take it out", "",
          lambda value: not value.command or CONTROL.search(value.command[0]) is None),
+    # A path may have a blank; the API server does not check this: no expression at each status write for a slip of the hand.
+    Rule(GPUJobSpec, "command", "the first entry of command is the name of the program alone; write each further word as an entry of "
+         "its own, for example command: [python3, train.py]", "",
+         lambda value: not value.command or not _LINE.match(value.command[0])),
     Rule(GPUJobSpec, "command", f"a word of command {pods.NO_NUL}", "", lambda value: not any("\0" in word for word in value.command)),
     Rule(GPUJobSpec, "args", f"a word of args {pods.NO_NUL}", "", lambda value: not any("\0" in word for word in value.args)),
     Rule(GPUJobSpec, "workingDir", "workingDir has a control character; take it out", "",
