@@ -26,6 +26,7 @@ from gpujob.placement.scoring import score
 from gpujob.placement.scoring.candidate import Candidate, Decision
 from gpujob.placement.scoring.score import objective_used
 from gpujob.placement.suggestions.search import with_fix
+from gpujob.values.quantity import shown_dollars
 from gpujob.values.vocabulary import Objective, Outcome, Verdict
 
 FITTING = {Verdict.PLACED, Verdict.WAITING}
@@ -97,7 +98,7 @@ def test_a_choice_is_a_whole_gang_on_nodes_with_room(objects: list[Object], spec
         assert choice.needs.millicores >= 1
         assert choice.needs.memory >= choice.shared_memory > 0
     assert wish.gpu_memory is None or (pool.memory or 0) >= wish.gpu_memory
-    assert wish.max_price is None or (choice.candidate.price_per_hour or 0) <= wish.max_price
+    assert wish.max_price is None or shown_dollars(choice.candidate.price_per_hour or 0) <= wish.max_price
 
 
 @given(objects=clusters(), spec=specs(), catalog=catalogs, seed=st.integers(0, 999))
