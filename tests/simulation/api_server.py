@@ -133,7 +133,7 @@ class ApiServer:
         for owner in metadata.get("ownerReferences", []):
             # Garbage collection: what comes after its owner has gone goes too.
             if all(each["metadata"]["uid"] != owner["uid"] for each in self.objects["gpujobs"].values()):
-                self.loop.call_later(0.5, self._collect, owner["uid"])
+                self.loop.call_later(0.5, self._collect, owner["uid"], False)
         return obj
 
     def patch(self, path: str, body: Object) -> Object:

@@ -35,6 +35,7 @@ def test_only_what_costs_too_much_is_left_to_python() -> None:
         (KeyToPath, "path"),
         (GPUJobSpec, "command"),
         (GPUJobSpec, "command"),
+        (GPUJobSpec, "command"),
         (GPUJobSpec, "args"),
         (GPUJobSpec, "workingDir"),
         (Framework, "version"),

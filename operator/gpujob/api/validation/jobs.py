@@ -48,7 +48,7 @@ _RANGE: Final = re.compile(f"^{_PART}(,{_PART})*$")
 _RANGE_CEL: Final = "'" + _RANGE.pattern + "'"
 
 
-_LINE: Final = re.compile("[^/\\s]*\\s")
+_LINE: Final = re.compile("[^/ \t]*[ \t]")
 """A command line in one text: a blank before any slash."""
 
 
