@@ -22,7 +22,7 @@ class Reason(StrEnum):
     VENDOR_EXCLUDED = ("VendorExcluded", "placement.vendors or the vendors of images exclude this vendor", "name it there")
     ACCELERATOR_EXCLUDED = ("AcceleratorExcluded", "placement.accelerators or the shape excludes this accelerator", "allow it there")
     POOL_EXCLUDED = ("PoolExcluded", "placement.pools excludes this pool", "allow it there")
-    PROBE_FAILED = ("ProbeFailed", "the job's own probe failed on this pool", "read the probe's message; a new GPUJob tries again")
+    PROBE_FAILED = ("ProbeFailed", "the job's own probe failed on this pool", "read its message; an edited job tries again")
     CAPACITY_TYPE_EXCLUDED = ("CapacityTypeExcluded", "placement.capacityTypes excludes the capacity type of the nodes",
         "add the type")
     DEVICE_EXCLUDED = ("DeviceExcluded",

@@ -14,7 +14,7 @@ from gpujob.fleet.dra.claim_request import DeviceRequest
 from gpujob.fleet.health.signals import Fact
 from gpujob.fleet.kubernetes.objects import Node, vendor_of
 from gpujob.fleet.labels import maintenance
-from gpujob.fleet.labels.cloud import CAPACITY_KEYS, Origin, from_taints, origin_of_labels
+from gpujob.fleet.labels.cloud import CAPACITY_KEYS, MACHINE_LABELS, Origin, from_taints, origin_of_labels
 from gpujob.fleet.labels.facts import DeviceFacts, devices_of_machine
 from gpujob.fleet.vendors import amd, nvidia
 from gpujob.fleet.vendors.invalid_labels import unreadable
@@ -30,14 +30,8 @@ TELLING: Final = (
     *("node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
     *("kubernetes.io/arch", "beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type"),
     *("kubernetes.io/os", "beta.kubernetes.io/os"),
-    *(
-        "gpu.nvidia.com/",
-        "doks.digitalocean.com/gpu-",
-        "nebius.com/gpu-",
-        "aliyun.accelerator/nvidia_",
-        "accelerator",
-        "feature.node.kubernetes.io/pci-",
-    ),
+    *("gpu.nvidia.com/", "accelerator", "feature.node.kubernetes.io/pci-"),
+    *MACHINE_LABELS,
     *CAPACITY_KEYS,
 )
 """Prefixes of labels about devices or the origin of a node. Readers of devices get no others."""

@@ -121,6 +121,11 @@ FORMS: Final = (
 )
 """Karpenter on AWS, EKS Auto Mode, Karpenter on Azure, DigitalOcean, CoreWeave, Nebius, Alibaba Cloud, AKS (last: its old form)."""
 
+MACHINE_LABELS: Final = tuple(
+    key for form in FORMS for key in (*form.names, form.memory, form.count, form.maker) if key
+)
+"""Every label of a form."""
+
 MACHINE_COUNTS: Final = (*filter(None, (form.count for form in FORMS)), "cloud.google.com/gke-accelerator-count")
 """Labels with the number of a machine's devices."""
 
