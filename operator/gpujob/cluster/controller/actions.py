@@ -119,8 +119,7 @@ class JobActions:
         # A job that is gone by now leaves nothing behind.
         if (memory := self._work.memory.get(job.uid)) is not None:
             self._work.succeeded(job.uid)
-            uid = str(table(raw, "metadata").get("uid", ""))
-            now = self._work.clock()
+            uid, now = str(table(raw, "metadata").get("uid", "")), self._work.clock()
             memory.made = Made(uid, job.generation, now, Hint(hint), self._creations.burst(now)) if created else None
             if created:
                 memory.sightings = memory.sightings.of_new_child(uid, now)
@@ -134,16 +133,19 @@ class JobActions:
         newest = self._work.index.jobs.get(job.uid)
         return newest is not None and not newest.leaving and newest.generation == job.generation
 
+    async def _pods_of(self, job: JobRecord) -> tuple[PodState, ...]:
+        """The pods of all attempts by the API server itself, because the watch may lag behind."""
+        return tuple(await self._writer.find_pods(job, self._work.index.pods_of(job)))
+
     async def _earlier_pods(self, job: JobRecord) -> list[PodState]:
-        """Reads pods of earlier attempts from the API server itself, on nodes that are ready, because the watch may lag behind."""
-        pods = live_pods(job, await self._writer.find_pods(job, self._work.index.pods_of(job)))
+        """The pods of earlier attempts on nodes that are ready."""
+        pods = live_pods(job, await self._pods_of(job))
         ready = self._work.index.nodes_ready(pods)
         return [pod for pod in pods if not pod.node or ready.get(pod.node)]
 
     async def serve(self, job: JobRecord, child: ChildRecord) -> None:
         """Creates a gang's Service again after its deletion; a running gang continues whatever the result."""
-        manifest = self._work.manifest(job)
-        if manifest is None:
+        if (manifest := self._work.manifest(job)) is None:
             return
         try:
             service = rendezvous(Numbered(manifest, child.attempt))
@@ -190,8 +192,7 @@ class JobActions:
     async def give_back(self, job: JobRecord, child: ChildRecord, status: Mapping[str, Any]) -> None:
         """Ends an attempt whose pods are not bound, if the API server shows it too."""
         held = await self._writer.find_child(job, child.name)
-        pods = tuple(await self._writer.find_pods(job, self._work.index.pods_of(job)))
-        taken = self._work.index.taken_nodes(child)
+        pods, taken = await self._pods_of(job), self._work.index.taken_nodes(child)
         if held is not None and isinstance(self._action_by(job, read_child(held), pods, taken_nodes=taken), GiveBack):
             await self.write(job, status)
         else:
@@ -199,7 +200,7 @@ class JobActions:
 
     async def _by_the_api_server(self, job: JobRecord, child: ChildRecord) -> Mapping[str, Any] | None:
         """The final status by the pods that the API server has: the watch may not have shown yet that they ran."""
-        pods = tuple(await self._writer.find_pods(job, self._work.index.pods_of(job)))
+        pods = await self._pods_of(job)
         if not any(pod.started for pod in pods):
             return None
         action = self._action_by(job, child, pods)
@@ -234,15 +235,15 @@ class JobActions:
             await self._end_unlabelled(job, deleted)
             return
         if held is None:
-            found = await self._writer.find_pods(job, self._work.index.pods_of(job))
+            found = await self._pods_of(job)
             mine = [pod for pod in found if pod.child_name == name]
             began = max((pod.started for pod in mine), default="") if all(pod.started for pod in mine) else ""
             await self.write(job, gone(job, self._work.now(), began, without_owner(found)))
             return
         child = read_child(held)
         if child.ended:
-            index = self._work.index
-            view = JobView(job, (child,), tuple(index.pods(child)), departed=index.departed_of(child))
+            pods, departed = tuple(self._work.index.pods(child)), self._work.index.departed_of(child)
+            view = JobView(job, (child,), pods, departed=departed)
             ending = next_action(view, Sightings(), self._work.moment(), self._work.timings)
             await self._end_by(job, child, ending.action)
         elif not is_followed(held, job):
@@ -253,7 +254,7 @@ class JobActions:
         self._work.requeue_with_backoff(job, "the watch does not show its child Job", job.version)
 
     async def _end_unlabelled(self, job: JobRecord, child: ChildRecord) -> None:
-        pods = tuple(await self._writer.find_pods(job, self._work.index.pods_of(job)))
+        pods = await self._pods_of(job)
         await self._writer.delete_child(child, pods_first=True)
         await self._end_by(job, child, self._action_by(job, child, pods, disowned=True))
 
