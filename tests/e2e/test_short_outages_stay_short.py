@@ -81,6 +81,8 @@ def operator(behind: OperatorProcess, proxy: FaultProxy, excused: list[str]) -> 
     """The same, leading, with no fault yet; no fault makes it log an error."""
     if not behind.alive:
         behind.start_without_waiting_for_the_lease()
+    # After many cuts a watch pauses for up to 15 s: until it is back, nodes of the test before are still there.
+    eventually(proxy.watches_are_open, 30, what="every watch open")
     proxy.begin()
     before = len(behind.errors())
     yield behind

@@ -203,6 +203,20 @@ def test_an_update_of_what_slim_leaves_out_is_no_change() -> None:
     assert cache.take_changes() == {"pods": {("ns", "a")}}
 
 
+def test_a_record_is_joined_with_the_last_one_of_its_object() -> None:
+    most = Kind("pods", PODS.resource, joins=lambda held, obj: obj | {"spec": max(held["spec"], obj["spec"], key=str)})
+    cache = ObjectCache([most])
+    cache.replace("pods", [pod("a", 1, gpus=8)], "10")
+    cache.take_changes()
+    cache.apply("pods", "MODIFIED", pod("a", 11, gpus=4))
+    assert cache.objects("pods")[("ns", "a")]["spec"] == {"gpus": 8}
+    cache.replace("pods", [pod("a", 11, gpus=4)], "12")
+    assert cache.objects("pods")[("ns", "a")]["spec"] == {"gpus": 8}
+    cache.apply("pods", "DELETED", pod("a", 13))
+    cache.apply("pods", "ADDED", pod("a", 14, gpus=4))
+    assert cache.objects("pods")[("ns", "a")]["spec"] == {"gpus": 4}
+
+
 def test_an_object_that_slim_cannot_digest_is_kept_out_named_and_stops_nobody() -> None:
     cache = ObjectCache([Kind("pods", PODS.resource, slim=lambda obj: {"gpus": obj["spec"]["gpus"]})])
     cache.replace("pods", [pod("odd", 1), pod("good", 2, gpus=8), {"no": "metadata"}], "10")

@@ -529,6 +529,27 @@ def test_a_program_that_ends_on_sigterm_in_its_own_way_is_not_to_blame(ended: st
     assert blamed([deleted])[0] is blame
 
 
+@pytest.mark.parametrize(
+    ("gone_at", "blame"),
+    [("2026-01-01T12:00:00Z", Blame.INFRASTRUCTURE), ("2026-01-01T12:00:02Z", Blame.INFRASTRUCTURE),
+     ("2026-01-01T12:00:03Z", Blame.USER)],
+)  # fmt: skip
+def test_the_kubelets_last_deletion_is_no_later_request(gone_at: str, blame: Blame) -> None:
+    """An operator that was off sees only that one: it follows the end of the containers at once, and has no grace."""
+    deleted = pod(code=1, leaving=True, train={"finishedAt": "2026-01-01T12:00:00Z"})
+    assert blamed([replace(deleted, gone_at=gone_at, grace=0)])[0] is blame
+
+
+def test_a_program_that_was_seen_to_fail_first_is_to_blame_whoever_deletes_its_pod_then() -> None:
+    watch = Watch()
+    watch.runs(1)
+    failed = pod(code=1, train={"finishedAt": "2026-01-01T12:00:00Z"})
+    watch.look(20.0, (child(ended=""),), (failed,))
+    deleted = replace(failed, leaving=True, gone_at="2026-01-01T12:00:01Z", grace=0)
+    watch.look(21.0, (child(),), (deleted,))
+    assert (watch.status["state"], watch.status["attempts"][-1]["blame"]) == ("Failed", "User")
+
+
 def test_the_deletion_of_a_pod_is_read_with_its_grace() -> None:
     assert (pod(leaving=True).gone_at, pod(leaving=True).grace) == ("2026-01-01T12:00:00Z", 0)
     assert (pod().gone_at, pod(train={"finishedAt": "x"}).ended) == ("", "x")

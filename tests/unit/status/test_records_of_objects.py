@@ -11,7 +11,7 @@ import pytest
 from gpujob.fleet.kubernetes.host_ports import report_port
 from gpujob.fleet.kubernetes.objects import MOST_DEVICES, Resources
 from gpujob.status.records.gpu_memory import LARGEST, RanOut, read_ran_out
-from gpujob.status.records.objects import MOST_PODS, ChildRecord, Hint, JobRecord, PodState, ServiceRecord
+from gpujob.status.records.objects import MOST_PODS, ChildRecord, Hint, JobRecord, PodRecord, PodState, ServiceRecord
 from gpujob.status.records.preflight import LONGEST, Check, read_check, verdict_of
 from gpujob.status.records.preflight_messages import SENTENCES, all_well
 from gpujob.status.records.read_objects import (
@@ -21,6 +21,7 @@ from gpujob.status.records.read_objects import (
     read_job,
     read_pod_record,
     read_service,
+    with_first_request,
 )
 from gpujob.status.records.rendezvous import Missed
 from gpujob.values.names import child_name
@@ -386,6 +387,39 @@ def test_the_port_of_a_reporter(port: Any, found: int | None) -> None:
 )
 def test_what_of_a_pod_says_why_it_ends(change: Object, says: bool) -> None:
     assert replace(PLAIN, **change).says_why_it_ends is says
+
+
+ASKED = {"deletionTimestamp": "2026-01-01T12:00:30Z", "deletionGracePeriodSeconds": 30}
+FOR_GOOD = {"deletionTimestamp": "2026-01-01T12:00:07Z", "deletionGracePeriodSeconds": 0}
+SOONER = {"deletionTimestamp": "2026-01-01T12:00:09Z", "deletionGracePeriodSeconds": 5}
+FIRST, LAST = ("2026-01-01T12:00:30Z", 30), ("2026-01-01T12:00:07Z", 0)
+
+
+@pytest.mark.parametrize(
+    ("held", "now", "uid", "found"),
+    [
+        (ASKED, FOR_GOOD, "u", FIRST),
+        (ASKED, ASKED, "u", FIRST),
+        ({}, ASKED, "u", FIRST),
+        ({}, FOR_GOOD, "u", LAST),
+        (FOR_GOOD, FOR_GOOD, "u", LAST),
+        (ASKED, SOONER, "u", ("2026-01-01T12:00:09Z", 5)),
+        (ASKED, FOR_GOOD, "another", LAST),
+        (ASKED, {}, "u", ("", 0)),
+    ],
+)
+def test_the_kubelets_last_deletion_keeps_the_time_of_the_first_request(
+    held: Object, now: Object, uid: str, found: tuple[str, int]
+) -> None:
+    def record(uid: str, **metadata: Any) -> PodRecord:
+        labels = {"gpujob.dev/job-uid": "owner"}
+        return read_pod_record(
+            {"metadata": {"name": "p", "namespace": "team", "uid": uid, "labels": labels, **metadata}}
+        )
+
+    joined = with_first_request(record("u", **held), record(uid, **now)).state
+    assert joined is not None
+    assert (joined.gone_at, joined.grace) == found
 
 
 def test_sizes_that_are_too_large_are_none() -> None:

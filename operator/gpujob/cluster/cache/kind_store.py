@@ -10,6 +10,7 @@ from gpujob.cluster.client.api_errors import JsonObject
 
 Slim = Callable[[JsonObject], JsonObject]
 Keeps = Callable[[JsonObject], bool]
+Joins = Callable[[JsonObject, JsonObject], JsonObject]
 
 MOST_DEPARTED: Final = 4096
 """Objects of a kind that are gone and not taken yet; of more, the last ones are kept."""
@@ -41,12 +42,12 @@ class KindStore:
     """One kind's objects."""
 
     __slots__ = (
-        "departed", "dirty", "ended", "keeps", "listed", "moved", "objects", "refused", "seen", "slim", "tags",
+        "departed", "dirty", "ended", "joins", "keeps", "listed", "moved", "objects", "refused", "seen", "slim", "tags",
         "version",
     )  # fmt: skip
 
-    def __init__(self, slim: Slim, keeps: Keeps | None = None) -> None:
-        self.slim, self.keeps = slim, keeps
+    def __init__(self, slim: Slim, keeps: Keeps | None = None, joins: Joins | None = None) -> None:
+        self.slim, self.keeps, self.joins = slim, keeps, joins
         self.departed: dict[Key, JsonObject] = {}
         """The last records of objects that are gone, as far as `keeps` wants them."""
         self.objects: dict[Key, JsonObject] = {}
@@ -82,8 +83,11 @@ class KindStore:
             return first
         if self.refused:
             self.refused.pop(key, None)
+        held = self.objects.get(key)
+        if held is not None and self.joins is not None:
+            value = self.joins(held, value)
         # An update of fields that `slim` leaves out (a heartbeat) is no change and wakes no reader.
-        if self.objects.get(key) != value:
+        if held != value:
             self.objects[key] = value
             self.mark(key)
         return False

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import structlog
 
-from gpujob.cluster.cache.kind_store import Keeps, KindStore, Refusal, Slim, slimmed
+from gpujob.cluster.cache.kind_store import Joins, Keeps, KindStore, Refusal, Slim, slimmed
 from gpujob.cluster.cache.object_key import (
     Identity,
     Key,
@@ -52,6 +52,8 @@ class Kind:
     `trim` removes from the server's JSON, before it is decoded, what `slim` would leave out.
 
     `keeps` says which records are kept when their object is gone, until `take_departed`.
+
+    `joins` makes the record of a changed object from its last record and the new one.
     """
 
     key: str
@@ -63,6 +65,7 @@ class Kind:
     optional: bool = False
     """Whether the operator works without the right to read it; its objects are unknown then."""
     keeps: Keeps | None = None
+    joins: Joins | None = None
     namespace: str = ""
     """The only namespace that is followed; empty for all. A kind has one entry for each namespace that is followed alone."""
 
@@ -111,7 +114,7 @@ class ObjectCache:
         self.malformed: Counter[str] = Counter()
         self._unread: dict[str, str] = {}
         self._complete = False
-        self._stores = {scope: KindStore(kind.slim, kind.keeps) for scope, kind in self.kinds.items()}
+        self._stores = {scope: KindStore(kind.slim, kind.keeps, kind.joins) for scope, kind in self.kinds.items()}
         self._parts: dict[str, list[KindStore]] = {}
         for scope, kind in self.kinds.items():
             self._parts.setdefault(kind.key, []).append(self._stores[scope])

@@ -26,7 +26,7 @@ from gpujob.fleet.policy.resource_quota import read_quota
 from gpujob.fleet.storage.volume_records import read_storage_class, read_volume, read_volume_claim
 from gpujob.placement.request.profile_measurements import profile_of
 from gpujob.render.runner import digest_of
-from gpujob.status.records.read_objects import read_child, read_job, read_pod_record, read_service
+from gpujob.status.records.read_objects import read_child, read_job, read_pod_record, read_service, with_first_request
 from gpujob.values.errors import BadInput
 from gpujob.values.vocabulary import GROUP, VERSION, Label
 
@@ -155,7 +155,14 @@ def mirrored(runner: str, namespaces: Sequence[str] = ()) -> tuple[Kind, ...]:
 def _kinds(runner: str) -> tuple[Kind, ...]:
     return (
         Kind("nodes", NODES, {}, _any(read_node), trim=without_images),
-        Kind("pods", PODS, {}, _any(read_pod_record), keeps=_any(attrgetter("says_why_it_ends"))),
+        Kind(
+            "pods",
+            PODS,
+            {},
+            _any(read_pod_record),
+            keeps=_any(attrgetter("says_why_it_ends")),
+            joins=_any(with_first_request),
+        ),
         Kind("jobs", JOBS, {"labelSelector": Label.JOB_UID}, _any(read_child)),
         Kind("services", SERVICES, {"labelSelector": Label.JOB_UID}, _any(read_service)),
         Kind("gpujobs", GPUJOBS, {}, _any(read_job)),

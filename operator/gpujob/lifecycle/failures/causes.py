@@ -230,6 +230,8 @@ def _taken_away(of: Evidence) -> bool:
     if named and named[2] not in {pod.name for pod in pods}:
         # The Job controller keeps failed pods: a user deleted this one, and its program ended on SIGTERM in its own way.
         return True
+    if of.first is First.FAILURE:
+        return False
     by_itself = [pod for pod in pods if fails_by_itself(pod)]
     if by_itself:
         return lost_a_peer(of.child, by_itself, pods, of.first)

@@ -27,6 +27,11 @@ OWN_LIMITS: Final = (
 """The message of an eviction that enforces a limit of the pod itself: it happens on any node."""
 
 
+LAST_DELETION: Final = 2.0
+"""Seconds within which the kubelet deletes a pod for good once its containers have ended; an operator that was off has seen only
+this deletion, and the request before it is lost (`with_first_request`)."""
+
+
 class First(Enum):
     """What was seen of an attempt while the other was not there yet."""
 
@@ -61,8 +66,7 @@ def fails_by_itself(pod: PodState) -> bool:
         return True
     if not pod.exit_code or pod.reason == OUT_OF_MEMORY or pod.ran_out is not None:
         return bool(pod.exit_code)
-    asked, ended = asked_at(pod), read_time(pod.ended)
-    return not (_is_asked(pod) and pod.exit_code in KILLED) and not (asked and ended and asked <= ended)
+    return not (_is_asked(pod) and pod.exit_code in KILLED) and not _was_asked_before(pod, read_time(pod.ended))
 
 
 def lost_a_peer(child: ChildRecord, failed: Sequence[PodState], pods: Sequence[PodState], first: First | None) -> bool:
@@ -98,6 +102,15 @@ def exceeds_own_limit(pod: PodState) -> bool:
 
 def _is_asked(pod: PodState) -> bool:
     return pod.leaving or bool(pod.disruption)
+
+
+def _was_asked_before(pod: PodState, ended: datetime | None) -> bool:
+    """Whether something asked a pod to end before its program ended."""
+    deleted, disrupted = deleted_at(pod), read_time(pod.disrupted_at)
+    if ended is None:
+        return False
+    last = ended if pod.grace else ended + timedelta(seconds=LAST_DELETION)
+    return (deleted is not None and deleted <= last) or (disrupted is not None and disrupted <= ended)
 
 
 def _by_its_job(child: ChildRecord, pod: PodState, time: datetime) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from sys import intern
 from typing import Any, Final
@@ -202,6 +203,20 @@ def read_pod_record(raw: Mapping[str, Any]) -> PodRecord:
     use = read_pod(raw)
     ours = use.job_uid or stem_in(str(controller(table(raw, "metadata")).get("name", "")))
     return PodRecord(use, _pod_state(raw, use) if ours else None)
+
+
+def with_first_request(held: PodRecord, pod: PodRecord) -> PodRecord:
+    """A pod with the time at which it was first asked to end, as its last record has it.
+
+    When its containers have ended, the kubelet deletes it with a grace of 0. While a finalizer keeps the pod, that writes the time of
+    this second deletion over the first (`markAsDeleting` in k8s.io/apiserver, pkg/registry/generic/registry/store.go).
+    """
+    before, state = held.state, pod.state
+    if before is None or state is None or held.use.uid != pod.use.uid:
+        return pod
+    if not (before.leaving and state.leaving) or state.grace or before.gone_at == state.gone_at:
+        return pod
+    return replace(pod, state=replace(state, gone_at=before.gone_at, grace=before.grace))
 
 
 def owner_uid(metadata: Mapping[str, Any]) -> str:
