@@ -78,6 +78,18 @@ def test_a_job_that_is_deleted_stays_counted_also_after_a_restart() -> None:
     assert 0.95 <= spent(world) <= 1.30
 
 
+def test_what_ran_while_no_operator_did_is_counted() -> None:
+    """The next one reads the jobs before it counts: its cache is complete a moment before its index is."""
+
+    def off(world: World) -> None:
+        world.processes[-1].kill()
+        world.server.loop.call_later(60.0, world.start)
+
+    world = play((0.5, lambda world: budget(world, "9")), (1.0, job("j")), (40.0, off))
+    status = world.server.objects["gpujobs"][TEAM, "j"]["status"]
+    assert spent(world) == pytest.approx(float(status["cost"]["accrued"]), abs=0.02)
+
+
 def test_without_a_budget_nothing_is_metered_or_written() -> None:
     world = play((1.0, job("j")), (2.0, job("k")))
     assert "gpujob-system" not in {namespace for namespace, _ in world.server.objects["configmaps"]}

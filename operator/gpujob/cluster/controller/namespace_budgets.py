@@ -36,7 +36,7 @@ class NamespaceBudgets:
     async def run(self, is_leader: Callable[[], bool]) -> None:
         """Meters as long as this process leads; a new leader reads what the one before it wrote."""
         while True:
-            if is_leader() and self._work.index.cache.complete:
+            if is_leader() and self._work.index.is_complete:
                 try:
                     await self.meter()
                 except (ApiError, NotLeader) as error:
