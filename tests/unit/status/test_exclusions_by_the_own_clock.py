@@ -79,7 +79,8 @@ def test_a_jump_of_the_servers_clock_ends_no_entry_and_makes_none_longer(jump: f
         (3630.0, 3630.0, math.inf),
         (30.0, 3630.0, 570.0),
         (30.0, -3570.0, 570.0),
-        (-3570.0, -3570.0, math.inf),
+        (-3570.0, -3570.0, 600.0),
+        (-3570.0, 630.0, math.inf),
         (-300.0, -300.0, 600.0),
     ],
     ids=[
@@ -92,7 +93,8 @@ def test_a_jump_of_the_servers_clock_ends_no_entry_and_makes_none_longer(jump: f
         "it is over by both",
         "the machine is an hour ahead",
         "the machine is an hour behind",
-        "of another clock",
+        "both say that it lasts for longer than any",
+        "it is over, and the server is an hour behind",
         "of a clock that is a little ahead",
     ],
 )

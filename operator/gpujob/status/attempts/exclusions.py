@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from gpujob.status.attempts.cost import CLOCKS
-from gpujob.status.attempts.waits import LONGEST_EXCLUSION, REMEMBERED, read_time, write_time
+from gpujob.status.attempts.waits import REMEMBERED, read_time, write_time
 from gpujob.values.untrusted import tables
 
 Seen = Mapping[tuple[str, str, str], float]
@@ -45,11 +45,8 @@ def by_own_clock(
         for entry in entries:
             key, until = (member, str(entry.get("name")), str(entry.get("until"))), read_time(entry.get("until"))
             most = longest * (2 if entry.get("othersUntil") else 1)
-            if key not in seen:
-                lasts = (
-                    most if until is None else _seconds_left(until, now, most, by_any_clock=member == "excludedPools")
-                )
-            over = found[key] = seen[key] if key in seen else now.own + lasts
+            first = most if until is None or key in seen else _seconds_left(until, now, most)
+            over = found[key] = seen.get(key, now.own + first)
             if (rest := over - now.own) > 0:
                 kept.append(_as_said_now(entry, until, now.server, rest))
                 left = min(left, rest)
@@ -58,19 +55,15 @@ def by_own_clock(
     return {**status, **changed} if changed else status, found or NOTHING, left
 
 
-def _seconds_left(until: datetime, now: Clocks, most: float, *, by_any_clock: bool) -> float:
+def _seconds_left(until: datetime, now: Clocks, most: float) -> float:
     """For how long an entry that this process sees for the first time counts: until its time by the server's clock, or by that of
-    this machine where it says that more is left. By a clock that says more than `most` it is of another one.
-
-    `by_any_clock`: an entry of another clock counts all the same.
+    this machine where it says that more is left. A clock that says more than `most` is not the one by which the entry was written.
     """
     by_server = (until - now.server).total_seconds()
     here = (until - now.here).total_seconds() if now.here is not None else by_server
-    left = by_server
     if here <= most + CLOCKS and abs(here - by_server) > CLOCKS:
-        left = here if by_server > most + CLOCKS else max(here, by_server)
-    of_another = left > LONGEST_EXCLUSION.total_seconds() and not by_any_clock
-    return 0.0 if of_another else min(left, most)
+        return min(here if by_server > most + CLOCKS else max(here, by_server), most)
+    return min(by_server, most)
 
 
 def _as_said_now(entry: Mapping[str, Any], until: datetime | None, server: datetime, rest: float) -> Mapping[str, Any]:
