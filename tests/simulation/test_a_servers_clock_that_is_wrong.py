@@ -39,6 +39,8 @@ STORIES: Final[dict[str, tuple[dict[str, Any], Program, float]]] = {
 }
 EXCLUDED: Final[tuple[dict[str, Any], Program, float]] = ({}, Program(evicted=1, runs_for=40.0), 800.0)
 """Its first attempt is evicted from the only node, after 20 s."""
+TWICE: Final[tuple[dict[str, Any], Program, float]] = ({}, Program(evicted=2, runs_for=40.0), 900.0)
+"""Its first two attempts are evicted, each from one of two nodes."""
 
 
 def restart(world: World) -> None:
@@ -50,7 +52,7 @@ async def play(
     name: str, offset: Offset, restarted: float | None = None, renewed: float = 0.0, nodes: int = 2
 ) -> World:
     """`restarted`: when the operator is; `renewed`: until then the Lease is renewed every five seconds."""
-    spec, program, until = STORIES.get(name, EXCLUDED)
+    spec, program, until = STORIES.get(name, TWICE if name == "excluded twice" else EXCLUDED)
     deeds: list[tuple[float, Deed]] = [(1.0, lambda world: world.submit("j", gpusPerNode=8, **spec))]
     if restarted is not None:
         deeds.append((restarted, restart))
@@ -129,6 +131,17 @@ def test_a_node_on_which_the_infrastructure_failed_an_attempt_is_left_out_for_te
     assert (job["status"]["state"], job["status"]["attempt"]) == ("Succeeded", 2)
     _, (*_, began, _, _) = world.server.ran
     assert 615.0 <= began <= 640.0
+
+
+@pytest.mark.parametrize("restarted", [None, 50.0])
+@pytest.mark.parametrize("seconds", [0.0, 3600.0, -3600.0])
+def test_an_eviction_under_a_wrong_clock_brings_no_earlier_node_back(seconds: float, restarted: float | None) -> None:
+    offset = lambda second: seconds if 48.0 <= second < 1000.0 else 0.0  # noqa: E731
+    world = run(play("excluded twice", offset, restarted=restarted, renewed=900.0))
+    (job,) = world.server.objects["gpujobs"].values()
+    assert (job["status"]["state"], job["status"]["attempt"]) == ("Succeeded", 3)
+    *_, (*_, began, _, _) = world.server.ran
+    assert 615.0 <= began <= 660.0
 
 
 async def play_set_back(spec: dict[str, Any], program: Program, second: float) -> World:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from gpujob.fleet.labels.faults import Fault
 from gpujob.fleet.pools.arriving import Arriving
+from gpujob.status.attempts.exclusions import NOTHING, Seen
 from gpujob.status.attempts.waits import write_time
 from gpujob.status.job.telemetry import SILENT, Telemetry
 from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodState
@@ -81,6 +82,8 @@ class JobView:
     """The pods of its child that are gone, as they were last: those that said why they end."""
     refused: str = ""
     """What events said of pods of its child that are refused or cannot start, once that was read; empty before."""
+    left_out: Seen = field(default_factory=lambda: NOTHING)
+    """Until when this process leaves out the pools and nodes of its status, as far as it saw them."""
     telemetry: Telemetry = SILENT
     """Its reporter's last report."""
     taken_nodes: Sequence[str] = ()

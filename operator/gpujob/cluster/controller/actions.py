@@ -210,9 +210,8 @@ class JobActions:
         """The next action by pods that the API server has, whatever the watch shows; `others`: more of the view."""
         memory, read = self._work.remember(job.uid), self._work.telemetry.get(job.uid, SILENT)
         departed, refused = self._work.index.departed_of(child), memory.refused_to(child)
-        view = JobView(
-            job, (child,), pods, made=memory.made, departed=departed, refused=refused, telemetry=read, **others
-        )
+        known = {"made": memory.made, "left_out": memory.excluded, "departed": departed, "refused": refused, **others}
+        view = JobView(job, (child,), pods, telemetry=read, **known)
         return next_action(view, memory.sightings, self._work.moment(), self._work.timings).action
 
     async def end_trial(self, job: JobRecord, child: ChildRecord, result: Result) -> None:
@@ -243,7 +242,7 @@ class JobActions:
         child = read_child(held)
         if child.ended:
             pods, departed = tuple(self._work.index.pods(child)), self._work.index.departed_of(child)
-            view = JobView(job, (child,), pods, departed=departed)
+            view = JobView(job, (child,), pods, departed=departed, left_out=memory.excluded)
             ending = next_action(view, Sightings(), self._work.moment(), self._work.timings)
             await self._end_by(job, child, ending.action)
         elif not is_followed(held, job):

@@ -151,6 +151,7 @@ class JobReconciler:
             departed=departed,
             taken_nodes=index.taken_nodes(child) if starts and sum(bool(pod.node) for pod in pods) < child.pods else (),
             refused=memory.refused_to(child),
+            left_out=memory.excluded,
             telemetry=self._work.telemetry.get(job.uid, SILENT),
         )
 

@@ -58,7 +58,7 @@ def try_again(evaluation: Evaluation, child: ChildRecord, failure: Failure) -> A
     if failure.nodes:
         seconds = evaluation.timings.node_excluded
         members["excludedNodes"] = waits.with_excluded(
-            job.status, failure.nodes, child.attempt, failure.reason, server, seconds
+            evaluation.job_as_left_out.status, failure.nodes, child.attempt, failure.reason, server, seconds
         )
     ended = waits.read_time(ended_at(child, evaluation.now.text)) or server
     began = waits.read_time(job.status.get("startTime")) or ended

@@ -16,6 +16,7 @@ from gpujob.lifecycle.failures.suspensions import fails_job_in_vain, may_fail_jo
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
+from gpujob.status.attempts.exclusions import Clocks, by_own_clock
 from gpujob.status.observe.child import Observation, observe
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.values.untrusted import whole_number
@@ -37,6 +38,15 @@ class Evaluation:
         self.pods = self._without_suspended(self.all_pods)
         """The child's pods."""
         self._observed: tuple[ChildRecord, Observation] | None = None
+
+    @property
+    def job_as_left_out(self) -> JobRecord:
+        """The job with the pools and nodes that count as left out now, whatever the server's clock says: what one more is added to."""
+        now, lasts = self.now, self.timings.exclusions
+        status, _, _ = by_own_clock(
+            self.job.status, self.view.left_out, Clocks(now.elapsed, now.server, now.here), lasts
+        )
+        return replace(self.job, status=status)
 
     def observe(self, child: ChildRecord) -> Observation:
         """The state of the child and its pods; several steps of one evaluation read it."""

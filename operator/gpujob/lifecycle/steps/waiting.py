@@ -65,7 +65,7 @@ def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | 
 
 def without_nodes(evaluation: Evaluation, child: ChildRecord, awaited: AwaitedNodes) -> Ending:
     """The end of an attempt that got no new nodes in time."""
-    job, now, seconds = evaluation.job, evaluation.now.server, evaluation.timings.provision
+    job, now, seconds = evaluation.job_as_left_out, evaluation.now.server, evaluation.timings.provision
     return endings.nodes_did_not_come(job, child, seconds, now, awaited.came, bare=awaited.bare is not None)
 
 
@@ -84,7 +84,7 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
     seconds = _unbound_seconds(evaluation, child)
     rest = seconds * evaluation.timings.rest_factor
     since, now = evaluation.sighted_at("unbound", child), evaluation.now.server
-    if refusal and waits.refused_alike(evaluation.job.status, endings.pool_of(evaluation.job, child), refusal, now):
+    if refusal and _is_refused_alike(evaluation, child, refusal):
         # What was refused on another pool in the same words is not accepted on this one by waiting.
         seconds = 0.0
     left = (since + timedelta(seconds=seconds) - now).total_seconds()
@@ -98,9 +98,14 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
     return Unbound(left, seconds, why, waits.write_time(now + timedelta(seconds=left)), rest, refusal, taken)
 
 
+def _is_refused_alike(evaluation: Evaluation, child: ChildRecord, words: str) -> bool:
+    job = evaluation.job_as_left_out
+    return bool(waits.refused_alike(job.status, endings.pool_of(job, child), words, evaluation.now.server))
+
+
 def ending_of(evaluation: Evaluation, child: ChildRecord, unbound: Unbound) -> Ending:
     """The end of an attempt with pods that had no node for too long."""
-    job, now, why = evaluation.job, evaluation.now.server, unbound.why
+    job, now, why = evaluation.job_as_left_out, evaluation.now.server, unbound.why
     if unbound.taken:
         return endings.taken(job, child, unbound.taken)
     if unbound.refusal:
