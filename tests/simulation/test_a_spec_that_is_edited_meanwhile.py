@@ -13,6 +13,13 @@ from tests.simulation.world import TEAM, Story, World
 
 Edit = dict[str, Any]
 NEW_COMMAND: Final[Edit] = {"command": ["new"]}
+LIMITS: Final[dict[str, Edit]] = {
+    "budget": {"placement": {"budget": "900"}},
+    "deadline": {"activeDeadlineSeconds": 86400},
+    "time to live": {"ttlSecondsAfterFinished": 86400},
+    "standstill": {"stall": {"afterSeconds": 3600}},
+}
+"""What may change at any time."""
 FOR_EVER: Final = Program(runs_for=0.0)
 
 
@@ -98,3 +105,30 @@ def test_a_suspension_alone_leaves_the_end_as_it_was(exit_code: int) -> None:
     job = world.server.objects["gpujobs"][TEAM, "a"]
     assert job["status"]["state"] == ("Failed" if exit_code else "Succeeded")
     assert len(world.server.ran) == 1
+
+
+@pytest.mark.parametrize("edit", LIMITS)
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("program", [FOR_EVER, Program(runs_for=0.2), Program(runs_for=0.2, exit_code=3)])
+def test_what_may_change_at_any_time_repeats_no_program(edit: str, restart: bool, program: Program) -> None:
+    world = play(0.5, restart=restart, unheard=not restart, program=program, edit=LIMITS[edit])
+    (job,), (child,) = world.server.objects["gpujobs"].values(), world.server.objects["jobs"].values()
+    state = "Running" if program is FOR_EVER else "Failed" if program.exit_code else "Succeeded"
+    assert (job["status"]["state"], job["metadata"]["generation"]) == (state, 2)
+    assert child["metadata"]["annotations"]["gpujob.dev/generation"] == "1"
+    assert len(world.server.ran) == 1
+
+
+def test_a_suspension_with_another_command_in_one_edit_takes_no_end_of_the_old_program() -> None:
+    program = Program(runs_for=0.2)
+    world = play(5.0, restart=True, program=program, edit=NEW_COMMAND | {"suspend": True})
+    job = world.server.objects["gpujobs"][TEAM, "a"]
+    assert job["status"]["state"] == "Suspended"
+    assert commands(world) == []
+
+
+def test_a_command_that_is_edited_back_is_the_one_that_runs() -> None:
+    world = play(0.5, restart=True, edit={"command": ["old"]})
+    assert world.server.objects["gpujobs"][TEAM, "a"]["status"]["state"] == "Running"
+    assert commands(world) == ["old"]
+    assert len(world.server.objects["jobs"]) == len(world.server.ran) == 1

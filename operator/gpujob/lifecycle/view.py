@@ -39,6 +39,8 @@ class Made:
     """The child's uid."""
     generation: int
     """The job's generation, whose spec it was rendered from."""
+    spec_digest: str
+    """The digest of that spec (`JobRecord.spec_digest`)."""
     since: float
     """When it was created, by the monotonic clock."""
     hint: Hint

@@ -96,6 +96,8 @@ class Attempt(Numbered):
     """Seconds that the slowest save of a checkpoint took in earlier attempts; None: unknown."""
     mirrors: tuple[Mirror, ...] = ()
     """Where the images of volumes are pulled from; the chosen image is named as it is pulled already."""
+    spec_digest: str = ""
+    """The digest of what of the job's spec cannot change while the child runs; empty outside an operator."""
 
     @property
     def spec(self) -> GPUJobSpec:

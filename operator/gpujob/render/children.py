@@ -45,15 +45,17 @@ def render(
     runner: Runner | None = None,
     save_seconds: int | None = None,
     mirrors: tuple[Mirror, ...] = (),
+    spec_digest: str = "",
 ) -> Children:
     """The children of attempt number `attempt` (from 1).
 
     `runtime_classes` are the names that exist in the cluster, `digest` is the decision's, `hint` the status.placement for the
     child's annotation (None: derived from the choice), `runner` the operator's files (None: none, for an image that cannot run
     them), `save_seconds` how long the program takes to save a checkpoint (None: unknown), `mirrors` where images of volumes are
-    pulled from. Without a namespace the children go to `default`; a job outside an API server needs a stand-in for its uid.
+    pulled from, `spec_digest` that of what of the job's spec cannot change while the child runs. Without a namespace the children
+    go to `default`; a job outside an API server needs a stand-in for its uid.
     """
-    one = Attempt(job, attempt, choice, digest, hint, runner, save_seconds, mirrors)
+    one = Attempt(job, attempt, choice, digest, hint, runner, save_seconds, mirrors, spec_digest)
     mounted = one.runner.name if one.runner and one.reports else ""
     return Children(workload(one, runtime_classes), service(one), mounted, claim_template(one))
 

@@ -35,7 +35,8 @@ def workload(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
     """The Job. By backoffLimit 0 no pod is replaced: a gang ends with its first failure; a new attempt is a new Job."""
     generation = str(attempt.job.metadata.generation) if attempt.uid else ""
     notes = {
-        Annotation.DIGEST: attempt.digest, Annotation.GENERATION: generation, Annotation.CLAIMS: summary_of(attempt)
+        Annotation.DIGEST: attempt.digest, Annotation.GENERATION: generation, Annotation.SPEC: attempt.spec_digest,
+        Annotation.CLAIMS: summary_of(attempt),
     }  # fmt: skip
     said = {key: text for key, text in notes.items() if text}
     return {

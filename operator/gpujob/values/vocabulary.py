@@ -336,6 +336,8 @@ class Annotation:
     """On a child Job: the digest of the decision it was made from."""
     GENERATION = f"{GROUP}/generation"
     """On a child Job: the generation of the GPUJob whose spec it was made from."""
+    SPEC = f"{GROUP}/spec"
+    """On a child Job: the digest of that spec, without the fields that may change at any time."""
     CLAIMS = f"{GROUP}/claims"
     """On a child Job whose pods get devices by ResourceClaims: the devices and their number in each."""
     JOB_NAME = f"{GROUP}/job-name"

@@ -153,7 +153,7 @@ def test_an_entry_lists_eight_nodes() -> None:
 
 @pytest.mark.parametrize(("left", "written_now"), [(1.0, False), (0.5, False), (0.0, True)])
 def test_a_child_that_may_soon_run_is_reported_after_its_delay(left: float, written_now: bool) -> None:
-    made = Made("c", 1, 0.0, ONE.hint)
+    made = Made("c", 1, "", 0.0, ONE.hint)
     pending = replace(RUNS, phase="Pending", running=False, started="")
     found = look({"state": "Queued"}, ONE, pods=(pending,), made=made, second=TIMINGS.placed - left)
     assert isinstance(found.action, WriteStatus) is written_now

@@ -131,7 +131,7 @@ def test_a_child_that_is_deleted_is_lost_once_its_pods_are_gone() -> None:
 
 
 def test_a_child_that_no_status_names_is_not_lost_when_it_goes() -> None:
-    made = Made("c", 1, 0.0, Hint(PLACEMENT))
+    made = Made("c", 1, "", 0.0, Hint(PLACEMENT))
     assert look({"state": "Queued"}, replace(ONE, leaving=True), made=made).action == Nothing()
 
 
@@ -148,7 +148,7 @@ def test_a_deleted_child_that_no_status_names_and_a_finalizer_keeps_holds_no_att
 
 
 def test_a_child_of_an_older_spec_goes_while_no_status_names_it() -> None:
-    made = Made("c", 1, 0.0, Hint(PLACEMENT))
+    made = Made("c", 1, "", 0.0, Hint(PLACEMENT))
     assert look({"state": "Queued"}, ONE, generation=2, made=made).action == DeleteChild(ONE)
     assert look({"state": "Queued"}, ONE, generation=1, made=made).action != DeleteChild(ONE)
     assert look(RUNNING, ONE, pods=(RUNS,), generation=2, made=made).action != DeleteChild(ONE)

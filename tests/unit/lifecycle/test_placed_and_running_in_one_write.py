@@ -26,7 +26,7 @@ from gpujob.values.vocabulary import Annotation
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NAME = child_name("j", "u", 1)
 HINT = job_status.hint(decision(node("n", H100, price="2.10")))
-MADE = Made("c1", 1, 0.0, Hint(HINT))
+MADE = Made("c1", 1, "", 0.0, Hint(HINT))
 RUNS = PodState(
     f"{NAME}-0", "c1", "n", "Running", running=True, leaving=False, child_name=NAME, namespace="team",
     started="2026-01-01T12:00:01Z",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from pydantic import BaseModel
 
@@ -223,6 +225,9 @@ RULES: Final = (*pods.RULES, *_OWN)
 FREE: Final = ("suspend", "stall", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
 """Fields that may change at any time: limits act on what runs."""
 
+FREE_IN_PLACEMENT: Final = ("budget",)
+"""The same of spec.placement."""
+
 
 def _unchanged(field: str) -> str:
     """CEL: whether an update leaves a field as it is."""
@@ -235,7 +240,7 @@ def _placement_unchanged() -> str:
 
     Equality of optional values would be shorter; the API server takes its cost for unbounded.
     """
-    names = [info.alias or name for name, info in Placement.model_fields.items() if name != "budget"]
+    names = [info.alias or name for name, info in Placement.model_fields.items() if name not in FREE_IN_PLACEMENT]
     return " && ".join(map(_same_in_placement, names))
 
 
@@ -245,6 +250,14 @@ def _same_in_placement(name: str) -> str:
         f"has({each}.spec.placement) && has({each}.spec.placement.{name})" for each in ("self", "oldSelf")
     )
     return f"({has_new}) == ({has_old}) && (!({has_new}) || {new} == {old})"
+
+
+def frozen_digest(spec: Mapping[str, Any]) -> str:
+    """The digest of what `immutability` keeps of a spec as the API server has it: equal ones run the same program."""
+    kept = {name: value for name, value in spec.items() if name not in FREE}
+    placement = kept.pop("placement", None) or {}
+    kept["placement"] = {name: value for name, value in placement.items() if name not in FREE_IN_PLACEMENT}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def immutability(model: type[BaseModel]) -> Iterator[dict[str, str]]:
@@ -257,7 +270,8 @@ def immutability(model: type[BaseModel]) -> Iterator[dict[str, str]]:
         return
     names = [info.alias or name for name, info in GPUJobSpec.model_fields.items()]
     same = [_placement_unchanged() if name == "placement" else _unchanged(name) for name in names if name not in FREE]
-    free = " and ".join((", ".join(("placement.budget", *FREE[:-1])), FREE[-1]))
+    in_placement = (f"placement.{name}" for name in FREE_IN_PLACEMENT)
+    free = " and ".join((", ".join((*in_placement, *FREE[:-1])), FREE[-1]))
     way_out = f"exists; create a new GPUJob, or set suspend first ({free} can change)"
     yield {
         "rule": "!has(oldSelf.status) || !has(oldSelf.status.jobName) || self.spec == oldSelf.spec || "

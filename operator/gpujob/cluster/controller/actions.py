@@ -100,8 +100,10 @@ class JobActions:
             return
         hint, runner = job_status.hint(decision), None if job_status.runs_unchecked(job) else self._delivery.runner
         saves = whole_number(table(job.status, "checkpoint").get("saveSeconds"))
-        mirrors = self._work.index.catalog.mirrors
-        children = render(manifest, choice, attempt, runtime_classes, decision.digest, hint, runner, saves, mirrors)
+        mirrors, spec = self._work.index.catalog.mirrors, job.spec_digest
+        children = render(
+            manifest, choice, attempt, runtime_classes, decision.digest, hint, runner, saves, mirrors, spec
+        )
         with self._creations.one(job.namespace), self._work.open_creations.one(job, attempt, decision, runtime_classes):
             if children.runner:
                 await self._delivery.ensure(job.namespace)
@@ -120,8 +122,9 @@ class JobActions:
         if (memory := self._work.memory.get(job.uid)) is not None:
             self._work.succeeded(job.uid)
             uid, now = str(table(raw, "metadata").get("uid", "")), self._work.clock()
-            memory.made = Made(uid, job.generation, now, Hint(hint), self._creations.burst(now)) if created else None
+            memory.made = None
             if created:
+                memory.made = Made(uid, job.generation, spec, now, Hint(hint), self._creations.burst(now))
                 memory.sightings = memory.sightings.of_new_child(uid, now)
         if created:
             self._work.counters.placing.observe(self._work.clock() - began)
@@ -160,8 +163,7 @@ class JobActions:
             self._work.requeue_with_backoff(job, error, job.version)
 
     async def read_refusal(self, job: JobRecord, child: ChildRecord, pod: str = "") -> None:
-        """Reads why the API server refuses pods of a child, or why `pod` of it does not start; without an answer the job goes on
-        without the words."""
+        """Reads why the API server refuses pods of a child, or why `pod` of it does not start; without an answer nothing changes."""
         try:
             async with self._refusals:
                 words = await self._writer.find_refusal(child, pod)
@@ -332,8 +334,7 @@ class JobActions:
 
     async def _not_created(self, job: JobRecord, error: ChildNotCreated) -> None:
         """A child that can be created later: reported after two tries, because most such errors pass in a second; or at once if the
-        creation hung, or the API server asks for a long wait.
-        """
+        creation hung, or the API server asks for a long wait."""
         within = max(LONGEST_OUTAGE_DELAY, asked_wait(error.retry_after))
         failures = self._work.requeue_after_outage(job, error, error.retry_after)
         if failures < 2 and within <= LONGEST_OUTAGE_DELAY and not self._creations.hangs(job.namespace):

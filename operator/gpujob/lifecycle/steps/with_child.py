@@ -52,15 +52,18 @@ def with_child(evaluation: Evaluation, child: ChildRecord) -> Action:
 
 
 def _is_of_an_older_spec(evaluation: Evaluation, child: ChildRecord) -> bool:
-    """Whether the spec was edited since this child was made from it, which only a status that names the child forbids. Then neither
-    its program nor the end of that is the job's."""
+    """Whether what its program is made from was edited since, which only a status that names the child forbids. Then neither the
+    program nor the end of it is the job's."""
     job, made = evaluation.job, evaluation.unwritten(child)
     if job.status.get("jobName") == child.name or is_retired(job, child):
         return False
-    made_from = made.generation if made else child.made_from
-    # A suspension is an edit too, and changes no program.
-    edited = job.generation - (job.spec.get("suspend") is True)
-    return made_from is not None and made_from < edited
+    generation, digest = (made.generation, made.spec_digest) if made else (child.made_from, child.spec_digest)
+    if generation is None or generation >= job.generation:
+        return False
+    if digest:
+        return digest != job.spec_digest
+    # Of an earlier release. A suspension is an edit too, and changes no program.
+    return generation < job.generation - (job.spec.get("suspend") is True)
 
 
 def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:

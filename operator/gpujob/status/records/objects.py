@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gpujob.api.validation.jobs import frozen_digest
 from gpujob.fleet.assembly.usage import PodReservation, reservations_of
 from gpujob.fleet.kubernetes.objects import Pod, Resources
 from gpujob.status.records.gpu_memory import RanOut
@@ -29,6 +30,11 @@ class JobRecord:
     leaving: bool
     spec: Mapping[str, Any]
     status: Mapping[str, Any]
+
+    @property
+    def spec_digest(self) -> str:
+        """The digest of what of the spec cannot change while a child Job runs: its program is made from that."""
+        return frozen_digest(self.spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,8 @@ class ChildRecord:
     """The claims that each of its pods makes: StorageClass (empty: the default) and bytes."""
     made_from: int | None = None
     """The generation of the GPUJob whose spec it was made from; None if it does not say."""
+    spec_digest: str = ""
+    """The digest of that spec (`JobRecord.spec_digest`); empty if it does not say."""
     emptied: bool = False
     """Whether a user has set the number of its pods to 0."""
 

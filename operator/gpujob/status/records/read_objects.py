@@ -126,6 +126,7 @@ def read_child(raw: Mapping[str, Any]) -> ChildRecord:
         pods=completions or 1,
         emptied=completions == 0,
         made_from=_number(annotations.get(Annotation.GENERATION)),
+        spec_digest=str(annotations.get(Annotation.SPEC) or "")[:64],
         nodes=_named_nodes(pod, "In"),
         not_on=_named_nodes(pod, "NotIn"),
         volume_claims=use.volume_claims,
