@@ -1,4 +1,4 @@
-"""Pods of others take the node of a job before its own are bound: the job goes to another node of the same pool, and soon."""
+"""Pods of others take the node of a job before its own are bound, or the node is lost: the job goes to another one of its pool soon."""
 
 from __future__ import annotations
 
@@ -55,3 +55,73 @@ def test_a_job_whose_node_others_took_is_placed_again_and_leaves_nothing_out(
     assert not {"excludedPools", "excludedNodes", "failures"} & status.keys()
     pods = world.server.objects["pods"].values()
     assert sorted(pod["spec"]["nodeName"] for pod in pods) == [f"n{number}" for number in range(nodes + 1)]
+
+
+class Lost(World):
+    """A world in which something becomes of a node of the first child Job before its pods are bound."""
+
+    def __init__(self, story: Story, becomes: str) -> None:
+        super().__init__(story)
+        self.becomes, self.ran_at, self.met = becomes, list[float](), False
+        self.server.on_change.append(self._note)
+        room = self.server._has_room
+        self.server._has_room = lambda node, pod: self._accepts(node) and room(node, pod)  # type: ignore[method-assign]
+
+    def _accepts(self, name: str) -> bool:
+        node = self.server.objects["nodes"].get(("", name), {"spec": {}, "status": {}})
+        ready = all(
+            each["status"] == "True" for each in node["status"].get("conditions", []) if each["type"] == "Ready"
+        )
+        return ready and not node["spec"].get("unschedulable") and not node["spec"].get("taints")
+
+    def _note(self, plural: str, event: str, obj: Object) -> None:
+        if (plural, event) == ("jobs", "ADDED") and not self.met:
+            self.met = True
+            self.server.loop.call_later(0.05, self._lose)
+        if plural == "gpujobs" and (obj.get("status") or {}).get("state") == "Running":
+            self.ran_at.append(self.server.loop.time())
+
+    def _lose(self) -> None:
+        if self.becomes == "gone":
+            self.server.drop("nodes", ("", "n0"))
+        else:
+            self.server.change("nodes", ("", "n0"), self._change)
+
+    def _change(self, node: Object) -> None:
+        match self.becomes:
+            case "cordoned":
+                node["spec"] = {**node["spec"], "unschedulable": True}
+            case "tainted":
+                node["spec"] = {**node["spec"], "taints": [{"key": "x", "effect": "NoSchedule"}]}
+            case "not ready":
+                node["status"] = {**node["status"], "conditions": [{"type": "Ready", "status": "False"}]}
+            case "without devices":
+                node["status"] = {
+                    **node["status"],
+                    "allocatable": node["status"]["allocatable"] | {"nvidia.com/gpu": "0"},
+                }
+
+
+@pytest.mark.parametrize(
+    ("becomes", "within"),
+    [("gone", 15.0), ("cordoned", 15.0), ("tainted", 30.0), ("not ready", 30.0), ("without devices", 30.0)],
+)
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_job_whose_node_is_lost_before_its_pods_are_bound_leaves_nothing_out(
+    becomes: str, within: float, nodes: int
+) -> None:
+    async def main() -> Lost:
+        deeds = ((1.0, lambda world: world.submit("a", gpusPerNode=8, nodes=nodes)),)
+        world = Lost(Story("lost", deeds, Program(runs_for=0.0), nodes=4, until=400.0), becomes)
+        await world.run()
+        return world
+
+    world = run(main())
+    assert world.ran_at[0] <= within
+    status = world.server.objects["gpujobs"][TEAM, "a"]["status"]
+    assert not {"excludedPools", "excludedNodes", "failures"} & status.keys()
+    live = [
+        pod["spec"]["nodeName"] for pod in world.server.objects["pods"].values() if pod["status"]["phase"] == "Running"
+    ]
+    assert sorted(live) == [f"n{number}" for number in range(1, nodes + 1)]
+    assert world.overlap() == 0.0

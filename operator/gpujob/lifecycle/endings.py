@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from gpujob.fleet.assembly.node_state import LostRoom
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle.failures.failure import Failure
 from gpujob.status.attempts.waits import refused_alike, with_pool_away, with_refusal
@@ -86,10 +87,15 @@ def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, rest
     return _without_pool(reason, sentence, away)
 
 
-def taken(job: JobRecord, child: ChildRecord, nodes: Sequence[str]) -> Ending:
-    """Pods of others have taken its room on these nodes. The next decision counts them, so that nothing is left out."""
-    where = f"{'nodes' if len(nodes) > 1 else 'node'} {listed(nodes)}"
-    sentence = f"other pods took its room on {where}; the job gave the GPUs of pool {pool_of(job, child)} back and is placed again"
+def without_room(job: JobRecord, child: ChildRecord, nodes: Mapping[str, LostRoom]) -> Ending:
+    """It has lost its room on these nodes. The next decision sees why, so that nothing is left out."""
+    taken = [name for name, room in nodes.items() if not room.why]
+    lost = [(name, room.why) for name, room in nodes.items() if room.why]
+    found = [f"other pods took its room on {'nodes' if len(taken) > 1 else 'node'} {listed(taken)}"] if taken else []
+    found += [f"node {name} {why}" for name, why in lost[:1]]
+    others = f" (and {counted(len(lost) - 1, 'more node')})" if lost[1:] else ""
+    gave = f"the job gave the GPUs of pool {pool_of(job, child)} back and is placed again"
+    sentence = f"{' and '.join(found)}{others}; {gave}"
     return Ending(Reason.NODE_TAKEN, conditions.of_refusal(Reason.NODE_TAKEN, sentence))
 
 

@@ -50,7 +50,9 @@ class Sightings(NamedTuple):
     unbound: tuple[str, float] = UNSEEN
     """The child with a pod that is bound to no node."""
     taken: tuple[str, float] = UNSEEN
-    """The child whose room on a node pods of others have taken."""
+    """The child that has lost its room on a node: to pods of others, or with the node."""
+    node_away: tuple[str, float] = UNSEEN
+    """The child with a node that takes no pod for now."""
     refused: tuple[str, float, int] = ("", 0.0, 0)
     """The child that lacks pods, and how often it was asked why."""
     probe: tuple[str, float, float] = ("", 0.0, 0.0)

@@ -35,7 +35,11 @@ class Timings:
     unbound_gang: float = 60.0
     """The same for a gang, at most: what it holds on some nodes, other gangs wait for."""
     taken: float = 5.0
-    """Pods of others have the room of a job's pods on a node this long before it is placed again: they may be ending just now."""
+    """Pods of others have the room of a job's pods on a node, or the node is deleted or cordoned, this long before the job is placed
+    again: they may be ending just now, and watches may be that far apart.
+    """
+    node_away: float = 20.0
+    """The same where the node is NotReady, has a taint or lacks devices: agents and device plugins restart."""
     rest_factor: int = 3
     """A pool that accepted no pod is tried again after this many times `unbound`: devices are reserved in vain for a quarter of
     the time at most.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from gpujob.fleet.assembly.node_state import LostRoom
 from gpujob.fleet.labels.faults import Fault
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.status.attempts.exclusions import NOTHING, Seen
@@ -88,7 +89,7 @@ class JobView:
     """Until when this process leaves out the pools and nodes of its status, as far as it saw them."""
     telemetry: Telemetry = SILENT
     """Its reporter's last report."""
-    taken_nodes: Sequence[str] = ()
-    """The nodes of its child on which pods of others have taken the room of its pod, which is not bound yet."""
+    lost_rooms: Mapping[str, LostRoom] = field(default_factory=dict)
+    """The nodes of its child that have no room for its pod, which is not bound yet, and why."""
     disowned: bool = False
     """Whether its child lost the label that the watch selects by: nothing would show its end, so that the attempt ends."""

@@ -150,7 +150,7 @@ class Reason(StrEnum):
         "none: other nodes are tried meanwhile; check the node if it fails again")
     UNSCHEDULABLE = ("Unschedulable", "the scheduler bound the pods to no node, so the job gave its GPUs back",
         "fix what the scheduler reports; other pools are tried meanwhile")
-    NODE_TAKEN = ("NodeTaken", "other pods took the room of the job's pods on a node, so the job gave its GPUs back",
+    NODE_TAKEN = ("NodeTaken", "other pods took the room of the job's pods on a node, or the node was lost, before they were bound",
         "none: the job is placed again at once")
     NAMESPACE_BUDGET_EXCEEDED = ("NamespaceBudgetExceeded",
         "the jobs of the namespace have used up its monthly budget, an annotation of the Namespace; running jobs continue",

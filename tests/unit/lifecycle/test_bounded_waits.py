@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpujob.fleet.assembly.node_state import LostRoom
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle.actions import CreateService, GiveBack, Next, WriteStatus
 from gpujob.lifecycle.next_action import next_action
@@ -222,16 +223,16 @@ def test_a_suspended_child_is_not_unbound() -> None:
     assert not isinstance(watch.look(1000.0, paused).action, GiveBack)
 
 
-TAKEN = ("n1",)
+TAKEN = {"n1": LostRoom()}
 
 
 def test_pods_of_others_that_took_the_room_of_a_gang_leave_out_no_pool() -> None:
     watch, pods = Watch(), (pod(0, "n0"), pod(1))
     assert not isinstance(watch.look(0.0, GANG, *pods).action, GiveBack)
-    first = watch.look(5.0, GANG, *pods, taken_nodes=TAKEN)
+    first = watch.look(5.0, GANG, *pods, lost_rooms=TAKEN)
     assert not isinstance(first.action, GiveBack)
-    assert not isinstance(watch.look(9.9, GANG, *pods, taken_nodes=TAKEN).action, GiveBack)
-    done = watch.look(10.0, GANG, *pods, taken_nodes=TAKEN).action
+    assert not isinstance(watch.look(9.9, GANG, *pods, lost_rooms=TAKEN).action, GiveBack)
+    done = watch.look(10.0, GANG, *pods, lost_rooms=TAKEN).action
     assert isinstance(done, GiveBack)
     assert (done.status["state"], done.status["display"]["reason"]) == ("Queued", "NodeTaken")
     assert not {"jobName", "excludedPools", "excludedNodes"} & done.status.keys()
@@ -244,24 +245,61 @@ def test_pods_of_others_that_took_the_room_of_a_gang_leave_out_no_pool() -> None
 def test_room_that_is_free_again_begins_the_wait_anew() -> None:
     """Pods of others on their way out, as after a preemption."""
     watch = Watch()
-    watch.look(0.0, ALONE, pod(), taken_nodes=("n0",))
+    watch.look(0.0, ALONE, pod(), lost_rooms={"n0": LostRoom()})
     watch.look(4.0, ALONE, pod())
-    assert not isinstance(watch.look(6.0, ALONE, pod(), taken_nodes=("n0",)).action, GiveBack)
-    assert isinstance(watch.look(11.0, ALONE, pod(), taken_nodes=("n0",)).action, GiveBack)
+    assert not isinstance(watch.look(6.0, ALONE, pod(), lost_rooms={"n0": LostRoom()}).action, GiveBack)
+    assert isinstance(watch.look(11.0, ALONE, pod(), lost_rooms={"n0": LostRoom()}).action, GiveBack)
 
 
 def test_the_bound_of_the_scheduler_still_counts_where_room_is_taken_at_its_end() -> None:
     watch, pods = Watch(), (pod(0, "n0"), pod(1))
     watch.look(0.0, GANG, *pods)
-    done = watch.look(60.0, GANG, *pods, taken_nodes=TAKEN).action
+    done = watch.look(60.0, GANG, *pods, lost_rooms=TAKEN).action
     assert isinstance(done, GiveBack)
     assert done.status["display"]["reason"] == "NodeTaken"
 
 
 def test_pods_that_are_missing_are_no_matter_of_room() -> None:
     watch = Watch()
-    watch.look(0.0, GANG, pod(0, "n0"), taken_nodes=TAKEN)
-    assert not isinstance(watch.look(59.0, GANG, pod(0, "n0"), taken_nodes=TAKEN).action, GiveBack)
-    done = watch.look(60.0, GANG, pod(0, "n0"), taken_nodes=TAKEN).action
+    watch.look(0.0, GANG, pod(0, "n0"), lost_rooms=TAKEN)
+    assert not isinstance(watch.look(59.0, GANG, pod(0, "n0"), lost_rooms=TAKEN).action, GiveBack)
+    done = watch.look(60.0, GANG, pod(0, "n0"), lost_rooms=TAKEN).action
     assert isinstance(done, GiveBack)
     assert done.status["display"]["reason"] == "Unschedulable"
+
+
+def test_a_node_that_takes_no_pod_any_more_gets_longer_to_come_back() -> None:
+    watch, gone = Watch(), {"n0": LostRoom("has taint x:NoSchedule", passes=True)}
+    watch.look(0.0, ALONE, pod())
+    assert not isinstance(watch.look(5.0, ALONE, pod(), lost_rooms=gone).action, GiveBack)
+    assert not isinstance(watch.look(20.0, ALONE, pod()).action, GiveBack), "it came back"
+    assert not isinstance(watch.look(21.0, ALONE, pod(), lost_rooms=gone).action, GiveBack)
+    assert not isinstance(watch.look(40.9, ALONE, pod(), lost_rooms=gone).action, GiveBack)
+    done = watch.look(41.0, ALONE, pod(), lost_rooms=gone).action
+    assert isinstance(done, GiveBack)
+    assert done.status["display"]["reason"] == "NodeTaken"
+    assert not {"jobName", "excludedPools", "excludedNodes"} & done.status.keys()
+    (placed,) = (each for each in done.status["conditions"] if each["type"] == "Placed")
+    assert (
+        placed["message"]
+        == "node n0 has taint x:NoSchedule; the job gave the GPUs of pool h100 back and is placed again"
+    )
+
+
+def test_room_that_others_took_is_given_back_sooner_than_a_node_that_may_come_back() -> None:
+    watch, pods, both = Watch(), (pod(0), pod(1)), {"n0": LostRoom("is not Ready", passes=True), "n1": LostRoom()}
+    watch.look(0.0, GANG, *pods, lost_rooms=both)
+    done = watch.look(5.0, GANG, *pods, lost_rooms=both).action
+    assert isinstance(done, GiveBack)
+    (placed,) = (each for each in done.status["conditions"] if each["type"] == "Placed")
+    assert placed["message"].startswith("other pods took its room on node n1 and node n0 is not Ready; ")
+
+
+def test_a_node_that_is_gone_does_not_come_back() -> None:
+    watch, gone = Watch(), {"n0": LostRoom("is gone"), "n1": LostRoom("is gone"), "n2": LostRoom("is cordoned")}
+    watch.look(0.0, GANG, pod(0), pod(1), lost_rooms=gone)
+    assert not isinstance(watch.look(4.9, GANG, pod(0), pod(1), lost_rooms=gone).action, GiveBack)
+    done = watch.look(5.0, GANG, pod(0), pod(1), lost_rooms=gone).action
+    assert isinstance(done, GiveBack)
+    (placed,) = (each for each in done.status["conditions"] if each["type"] == "Placed")
+    assert placed["message"].startswith("node n0 is gone (and 2 more nodes); the job gave the GPUs")

@@ -194,8 +194,8 @@ class JobActions:
     async def give_back(self, job: JobRecord, child: ChildRecord, status: Mapping[str, Any]) -> None:
         """Ends an attempt whose pods are not bound, if the API server shows it too."""
         held = await self._writer.find_child(job, child.name)
-        pods, taken = await self._pods_of(job), self._work.index.taken_nodes(child)
-        if held is not None and isinstance(self._action_by(job, read_child(held), pods, taken_nodes=taken), GiveBack):
+        pods, lost = await self._pods_of(job), self._work.index.lost_rooms(child)
+        if held is not None and isinstance(self._action_by(job, read_child(held), pods, lost_rooms=lost), GiveBack):
             await self.write(job, status)
         else:
             self._work.requeue_with_backoff(job, "the watch does not show what became of its pods", job.version)

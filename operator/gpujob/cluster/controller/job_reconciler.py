@@ -149,7 +149,7 @@ class JobReconciler:
             price_now=self._price_now(child),
             strays=index.strays_of(job),
             departed=departed,
-            taken_nodes=index.taken_nodes(child) if starts and sum(bool(pod.node) for pod in pods) < child.pods else (),
+            lost_rooms=index.lost_rooms(child) if starts and sum(bool(pod.node) for pod in pods) < child.pods else {},
             refused=memory.refused_to(child),
             left_out=memory.excluded,
             telemetry=self._work.telemetry.get(job.uid, SILENT),

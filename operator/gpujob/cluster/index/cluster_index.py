@@ -21,6 +21,7 @@ from gpujob.cluster.cache.object_key import Key
 from gpujob.cluster.cache.watched_kinds import PoolRecord
 from gpujob.cluster.index.node_reader import NodeReader, NodesWithoutDevices
 from gpujob.cluster.index.owned_objects import OwnedObjects, drain
+from gpujob.fleet.assembly.node_state import LostRoom
 from gpujob.fleet.assembly.reservations import quotas_reserved
 from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.assembly.volumes_taken import volumes_taken
@@ -89,8 +90,7 @@ class ClusterIndex(OwnedObjects):
         """Whether it holds the first whole list of each kind: the cache has it earlier."""
         self._quotas_held: Quotas | None = None
         """The quotas by namespace; None until they are read again."""
-        self._shipped = shipped
-        self.catalog = shipped
+        self._shipped = self.catalog = shipped
 
     def take_in_pieces(self, changes: Mapping[str, Iterable[Key]], touched: set[str]) -> Iterator[None]:
         """`take` one object at a time; the uids of the affected jobs go into `touched`."""
@@ -149,9 +149,13 @@ class ClusterIndex(OwnedObjects):
         classes = cast("Mapping[Key, RuntimeClass]", self.cache.objects("runtimeclasses"))
         return {name: held for (_, name), held in classes.items()}
 
-    def taken_nodes(self, child: ChildRecord) -> list[str]:
-        """The nodes of a child whose pods are not all bound on which pods of others have taken their room."""
-        return [room.node for room in child.reservations() if room.node and self._index.is_taken(room)]
+    def lost_rooms(self, child: ChildRecord) -> dict[str, LostRoom]:
+        """The nodes of a child whose pods are not all bound that have no room for them, and why."""
+        nodes, pods = self.cache.objects("nodes"), {pod.node: pod.tolerated for pod in self.pods(child)}
+        rooms = (room for room in child.reservations() if room.node not in {"", *pods})
+        at = ((room, cast("Node | None", nodes.get(("", room.node)))) for room in rooms)
+        lost = {room.node: self._index.lost_room(room, node, pods.get("", ())) for room, node in at}
+        return {name: why for name, why in lost.items() if why is not None}
 
     def read_nodes(self) -> Iterator[None]:
         """Reads the nodes that changed, one by one, so that the caller can run other tasks between them; `fleet` reads the rest."""

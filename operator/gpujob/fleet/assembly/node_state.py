@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from gpujob.catalog.entities import Accelerator
 from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import Fabric
-from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Pod, Resources
+from gpujob.fleet.kubernetes.objects import HOST_DEVICES, Node, Pod, Resources
 from gpujob.fleet.labels import maintenance
 from gpujob.fleet.labels.facts import declared
 from gpujob.fleet.labels.maintenance import Tolerated
@@ -83,27 +84,58 @@ def _free(group: DeviceGroup, usage: Usage) -> int:
     return min(free, group.silicon.left(group.resource, taken))
 
 
-def is_taken(
+class LostRoom(NamedTuple):
+    """Why a pod has no room on the node that it is pinned to."""
+
+    why: str = ""
+    """What became of the node; empty where pods of others have taken the room."""
+    passes: bool = False
+    """Whether that may pass soon: agents and device plugins restart."""
+
+
+def lost_room(
     room: PodReservation,
-    groups: Iterable[DeviceGroup],
+    node: Node | None,
+    groups: Iterable[DeviceGroup] | None,
     pods: Collection[Pod],
     own: Iterable[Pod],
     claimed: Mapping[str, int],
-) -> bool:
-    """Whether the pods on a node, those nominated for it and claims have taken the room of a pod that is not bound yet; `own` are the
-    pods of its job.
+    tolerated: Tolerated = (),
+) -> LostRoom | None:
+    """Why a pod that is not bound yet and has these tolerations has no room on its node (None: it is gone); None where it has. `own`
+    are the pods of its job, `groups` None where nothing is known of the node's devices yet.
 
-    False where the node lacks that room without them too, where one of them is of the same job, and where a claim has devices for
-    a pod of the job that is not bound: kube-scheduler allocates them and binds the pod afterwards.
+    The pods there, those nominated for it and claims take it. None where the node lacks CPU or memory without them too, where one of
+    them is of the same job, and where a claim has devices for a pod of the job that is not bound: kube-scheduler allocates them and
+    binds the pod afterwards.
     """
+    if any((pod.namespace, pod.job_uid) == (room.namespace, room.job_uid) for pod in pods):
+        return None
+    if node is None:
+        return LostRoom("is gone")
+    if why := "is being deleted" if node.leaving else "is cordoned" if node.cordoned else "":
+        return LostRoom(why)
+    if not node.ready:
+        return LostRoom("is not Ready", passes=True)
+    hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule")
+    if (taint := next((each for each in hard if not maintenance.is_tolerated(each, tolerated)), None)) is not None:
+        return LostRoom(f"has taint {taint}", passes=True)
+    if groups is None:
+        return None
     group = next((group for group in groups if group.resource == room.resource), None)
-    if group is None or any((pod.namespace, pod.job_uid) == (room.namespace, room.job_uid) for pod in pods):
-        return False
+    if group is None or group.healthy < room.gpus:
+        return LostRoom(f"offers {group.healthy if group else 0} of {room.gpus} devices", passes=True)
+    return LostRoom() if _is_taken(room, group, pods, own, claimed) else None
+
+
+def _is_taken(
+    room: PodReservation, group: DeviceGroup, pods: Collection[Pod], own: Iterable[Pod], claimed: Mapping[str, int]
+) -> bool:
     usage, allocatable = Usage(pods, (), claimed), group.node.allocatable
     left = allocatable.minus(usage.resources.get(room.node, Resources()))
     if _free(group, usage) >= room.gpus and left.covers(room.needs):
         return False
-    if group.healthy < room.gpus or not allocatable.covers(room.needs):
+    if not allocatable.covers(room.needs):
         return False
     lent, unbound = dict(group.lent), (pod for pod in own if not pod.node and pod.namespace == room.namespace)
     return not any(pod.uid in claimed or pod.uid in lent for pod in unbound)

@@ -74,9 +74,14 @@ def read_runtime_class(raw: Mapping[str, Any]) -> RuntimeClass:
         handler if isinstance(handler, str) and handler.isprintable() and len(handler) <= LONGEST else UNKNOWN,
         overhead._replace(storage=overhead.storage or 0),
         tuple(sorted((_word(key), _word(value)) for key, value in [*selector.items()][:MOST])),
-        tuple(_toleration(each) for each in tables(scheduling, "tolerations")[:MOST]),
+        read_tolerations(scheduling),
         f"overhead.podFixed: {unread[0]}" if unread else "",
     )
+
+
+def read_tolerations(raw: Mapping[str, Any]) -> tuple[tuple[str, str | None, str | None], ...]:
+    """The taints that an object's tolerations are for: key (empty: any), value (None: any), effect (None: any)."""
+    return tuple(_toleration(each) for each in tables(raw, "tolerations")[:MOST])
 
 
 def _toleration(raw: Mapping[str, Any]) -> tuple[str, str | None, str | None]:

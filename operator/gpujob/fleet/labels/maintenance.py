@@ -111,7 +111,12 @@ def is_passing(taint: Taint, tolerated: Tolerated = ()) -> bool:
     signal = signal_of(Where.TAINT, taint.key)
     if signal is None or is_listed(signal):
         return signal is not None
-    return not any(
+    return not is_tolerated(taint, tolerated)
+
+
+def is_tolerated(taint: Taint, tolerated: Tolerated) -> bool:
+    """Whether one of these tolerations is for the taint."""
+    return any(
         key in ("", taint.key) and value in (None, taint.value) and effect in (None, taint.effect)
         for key, value, effect in tolerated
     )

@@ -15,13 +15,14 @@ from gpujob.fleet.assembly.admin_parts import claimed_pools
 from gpujob.fleet.assembly.admin_pool import unknown_beside
 from gpujob.fleet.assembly.host_devices import hosted_groups
 from gpujob.fleet.assembly.joined_pools import NO_JOINS, joined_pools
-from gpujob.fleet.assembly.node_state import is_taken, pool_nodes
+from gpujob.fleet.assembly.node_state import LostRoom, lost_room, pool_nodes
 from gpujob.fleet.assembly.reservations import PodReservations
 from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.group import DeviceGroup
 from gpujob.fleet.gpupools.selection import AdminPool, Claims, warnings_of_unclaimed
 from gpujob.fleet.kubernetes.objects import Node, Pod
 from gpujob.fleet.kubernetes.runtime_classes import NO_CLASSES, Classes
+from gpujob.fleet.labels.maintenance import Tolerated
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.naming import Naming, identity_of, names_of
 from gpujob.fleet.pools.node import PoolNode
@@ -67,8 +68,7 @@ class FleetIndex:
         self._joined = NO_JOINS
         self._overlaps: dict[str, tuple[str, str]] = {}
         self._overlapping = False
-        self._touched: set[str] = set()
-        self._recounted: set[str] = set()
+        self._touched, self._recounted = set[str](), set[str]()
         self._stale: set[Home] = set()
         self._built: set[Home] = set()
         """Homes that were built after the last count of their nodes."""
@@ -189,10 +189,10 @@ class FleetIndex:
 
     # What it makes
 
-    def is_taken(self, room: PodReservation) -> bool:
-        """Whether pods of others have taken this room of a pod that is not bound yet."""
-        groups, pods = self._groups.get(room.node, ()), self._pods_on.get(room.node, {})
-        return is_taken(room, groups, pods.values(), self.reserved.pods_of(room.job_uid), self._claimed)
+    def lost_room(self, room: PodReservation, node: Node | None, tolerated: Tolerated = ()) -> LostRoom | None:
+        """Why a pod that is not bound yet and has these tolerations has no room on its node; None where it has."""
+        pods, own = self._pods_on.get(room.node, {}).values(), self.reserved.pods_of(room.job_uid)
+        return lost_room(room, node, self._groups.get(room.node), pods, own, self._claimed, tolerated)
 
     def fleet(self, runtime_classes: Classes = NO_CLASSES) -> Fleet:
         """The current fleet: equal to `read_fleet` of the same objects. Unchanged pools are the same objects."""

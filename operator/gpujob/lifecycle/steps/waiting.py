@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from gpujob.fleet.assembly.node_state import LostRoom
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.actions import ReadRefusal
@@ -38,8 +40,8 @@ class Unbound:
     """Seconds in which the job does not try the pool again."""
     refusal: str
     """The API server's words, where it refuses the pods."""
-    taken: Sequence[str] = ()
-    """The nodes on which pods of others have taken their room."""
+    lost: Mapping[str, LostRoom] = field(default_factory=dict)
+    """The nodes that have no room for them, as `JobView.lost_rooms`."""
 
 
 def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | None:
@@ -75,11 +77,11 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
     if not (child.nodes or refusal) or child.paused or evaluation.job.status.get("startTime"):
         return None
     if evaluation.ending:
-        evaluation.see(unbound=UNSEEN, taken=UNSEEN)
+        evaluation.see(unbound=UNSEEN, taken=UNSEEN, node_away=UNSEEN)
         return None
     why = why_not_bound(child, evaluation.pods, evaluation.view.refused)
     if not why:
-        evaluation.see(unbound=UNSEEN, taken=UNSEEN)
+        evaluation.see(unbound=UNSEEN, taken=UNSEEN, node_away=UNSEEN)
         return None
     seconds = _unbound_seconds(evaluation, child)
     rest = seconds * evaluation.timings.rest_factor
@@ -89,13 +91,22 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
         seconds = 0.0
     left = (since + timedelta(seconds=seconds) - now).total_seconds()
     # Pods that are missing are no matter of room.
-    taken = evaluation.view.taken_nodes if len(evaluation.pods) >= child.pods else ()
-    if taken:
-        left = min(left, evaluation.seconds_left("taken", child, evaluation.timings.taken))
-    else:
-        evaluation.see(taken=UNSEEN)
+    lost = evaluation.view.lost_rooms if len(evaluation.pods) >= child.pods else {}
+    left = min(left, _seconds_of_lost_rooms(evaluation, child, lost))
     evaluation.requeue(left)
-    return Unbound(left, seconds, why, waits.write_time(now + timedelta(seconds=left)), rest, refusal, taken)
+    evaluation.watches_nodes = True
+    return Unbound(left, seconds, why, waits.write_time(now + timedelta(seconds=left)), rest, refusal, lost)
+
+
+def _seconds_of_lost_rooms(evaluation: Evaluation, child: ChildRecord, lost: Mapping[str, LostRoom]) -> float:
+    """How long the job waits for nodes that have no room for its pods."""
+    timings, left = evaluation.timings, math.inf
+    for name, seconds, passes in ("taken", timings.taken, False), ("node_away", timings.node_away, True):
+        if any(each.passes is passes for each in lost.values()):
+            left = min(left, evaluation.seconds_left(name, child, seconds))
+        else:
+            evaluation.see(**{name: UNSEEN})
+    return left
 
 
 def _is_refused_alike(evaluation: Evaluation, child: ChildRecord, words: str) -> bool:
@@ -106,8 +117,8 @@ def _is_refused_alike(evaluation: Evaluation, child: ChildRecord, words: str) ->
 def ending_of(evaluation: Evaluation, child: ChildRecord, unbound: Unbound) -> Ending:
     """The end of an attempt with pods that had no node for too long."""
     job, now, why = evaluation.job_as_left_out, evaluation.now.server, unbound.why
-    if unbound.taken:
-        return endings.taken(job, child, unbound.taken)
+    if unbound.lost:
+        return endings.without_room(job, child, unbound.lost)
     if unbound.refusal:
         return endings.refused(job, child, why, unbound.refusal, unbound.seconds, unbound.rest, now)
     return endings.not_bound(job, child, why, unbound.seconds, unbound.rest, now)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from gpujob.api.validation.jobs import frozen_digest
 from gpujob.fleet.assembly.usage import PodReservation, reservations_of
 from gpujob.fleet.kubernetes.objects import Pod, Resources
+from gpujob.fleet.labels.maintenance import Tolerated
 from gpujob.status.records.gpu_memory import RanOut
 from gpujob.status.records.preflight import Check
 from gpujob.status.records.rendezvous import Missed
@@ -196,6 +197,8 @@ class PodState:
     """Its creationTimestamp."""
     released: bool = False
     """Whether it was asked to end and has no finalizer of its Job, which then does not count how it ends."""
+    tolerated: Tolerated = ()
+    """The taints that it tolerates, with what admission added; empty once it is bound."""
     gone: bool = False
     """Whether the pod does not exist any more: this is what it said last."""
 

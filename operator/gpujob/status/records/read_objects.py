@@ -13,6 +13,7 @@ from gpujob.api.kinds.gpujob_status import GPUJobStatus
 from gpujob.fleet.kubernetes.host_ports import report_port
 from gpujob.fleet.kubernetes.objects import MOST_DEVICES, Pod
 from gpujob.fleet.kubernetes.parse import new_claims, read_pod
+from gpujob.fleet.kubernetes.runtime_classes import read_tolerations
 from gpujob.status.records.device_words import broken_device
 from gpujob.status.records.gpu_memory import read_ran_out
 from gpujob.status.records.objects import ChildRecord, Hint, JobRecord, PodRecord, PodState, ServiceRecord
@@ -244,6 +245,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         phase=intern(str(status.get("phase", ""))),
         running="running" in now and status.get("phase") == "Running",
         leaving="deletionTimestamp" in metadata,
+        tolerated=() if node else read_tolerations(table(raw, "spec")),
         child_name=str(controller(metadata).get("name", "")),
         namespace=use.namespace,
         started=str(running.get("startedAt") or ended.get("startedAt") or ""),
