@@ -196,3 +196,55 @@ def many(number: int) -> list[Object]:
 def test_many_unlike_pools_displace_no_change(number: int, spec: dict[str, Any], cap: str, fields: set[str]) -> None:
     fix = fix_of(many(number), model={"name": "llama-3.1-70b", **spec}, placement={"maxPricePerHour": cap})
     assert {change.field for change in fix.changes} == fields
+
+
+TAINTED = node("c", MI300X, 5, price="1", taints=["dedicated=ml:NoExecute"])
+
+
+@pytest.mark.parametrize("beside", [[], [TAINTED], [TAINTED, node("d", L40S, 4, price="2", cordoned=True)]])
+def test_changes_for_a_pool_that_no_job_can_use_displace_no_others(beside: list[Object]) -> None:
+    """The device that the job names is behind a taint, and four changes lead to another."""
+    fix = fix_of(
+        [node("a", H100, 8, price="1"), *beside],
+        model={"name": "llama-3.1-70b", "method": "LoRA", "sequenceLength": 131072},
+        requires=["FlashAttention"],
+        placement={
+            "maxPricePerHour": "0.50",
+            "accelerators": {"allow": ["MI250X", "MI300X"]},
+            "vendors": ["AMD"],
+        },
+    )
+    assert {change.field: change.after for change in fix.changes} == {
+        "spec.placement.accelerators.allow": ["MI250X", "MI300X", "H100-SXM"],
+        "spec.placement.maxPricePerHour": "8.00",
+        "spec.placement.vendors": ["AMD", "NVIDIA"],
+        "spec.model.sequenceLength": 2030,
+    }
+
+
+@pytest.mark.parametrize("number", [10, 16])
+def test_many_ways_to_make_a_model_lighter_leave_a_fix(number: int) -> None:
+    model = {"name": "llama-3.1-70b", "method": "Full", "sequenceLength": 131072}
+    fix = fix_of(many(number), model=model, placement={"maxPricePerHour": "0.50"})
+    assert len(fix.changes) <= 3
+
+
+def test_a_change_of_the_job_goes_before_a_fault_of_a_pool() -> None:
+    """A pool whose devices nothing identifies lacks nothing but that after two changes; others fit after three."""
+    small = {"cpu": "96", "memory": "256Gi"}
+    v100 = Nvidia("Tesla-V100-SXM2-16GB", 16384, "volta", (7, 0), mig=False)
+    objects = [
+        node("a", None, devices={"nvidia.com/gpu": "4"}, allocatable=small, price="3"),
+        node(
+            "b",
+            v100,
+            2,
+            price="3",
+            allocatable={"cpu": "32", "memory": "256Gi"},
+            labels={"karpenter.sh/capacity-type": "spot"},
+        ),
+        node("c", v100, 2, price="1", allocatable={"cpu": "192", "memory": "256Gi"}),
+    ]
+    model = {"name": "qwen2.5-14b", "method": "Full", "sequenceLength": 32768}
+    fix = fix_of(objects, model=model, resources={"cpu": 300, "memory": "200Gi"})
+    assert len(fix.changes) == 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
@@ -39,6 +40,9 @@ NOT_FOUND: Final = "no change of the job was found that makes it fit"
 MOST_CHANGES: Final = 4
 """The most changes that are shown together; with more it is hardly the same job."""
 
+ALONE: Final = 8
+"""The most kinds of pools that are searched one by one if no change, or no small one, was found for all together."""
+
 TRIED: Final = 96
 """The most unlike changes that are verified for each further field: the nearest ones."""
 
@@ -58,9 +62,9 @@ def fix_in_pieces(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[
     found = yield from _searched(decision, decision.candidates, fleet, catalog)
     if len(found.changes) > 1 if isinstance(found, Step) else not found.startswith(HOPELESS):
         joined = yield from _left_out(decision, fleet, catalog)
-        other = (yield from _searched(decision, joined, fleet, catalog)) if joined else ""
-        steps = [step for step in (found, other) if not isinstance(step, str)]
-        found = min(steps, key=lambda step: (len(step.changes), step.distance), default=found)
+        found = _nearer(found, (yield from _searched(decision, joined, fleet, catalog)) if joined else "")
+    if len(found.changes) == MOST_CHANGES if isinstance(found, Step) else not found.startswith(HOPELESS):
+        found = yield from _of_one_pool(found, decision, fleet, catalog)
     if isinstance(found, str):
         entries = further_shape(decision.demand, first_of_each_pool(decision.candidates).values(), fleet)
         for sentence, more in entries if found == NOT_FOUND else ():
@@ -77,6 +81,24 @@ def fix_in_pieces(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[
     nearest = decide(found.demand, fleet, catalog, found.pool or None).candidates[0]
     fix = _fix(replace(found, pool=nearest.pool.name))
     return replace(decision, fix=replace(fix, message=f"{fix.message}, {state_now(nearest)}"))
+
+
+def _nearer(found: Step | str, other: Step | str) -> Step | str:
+    """The step with fewer changes, of equally many the nearer one; what was found first if the other is none."""
+    steps = [step for step in (found, other) if not isinstance(step, str)]
+    return min(steps, key=lambda step: (len(step.changes), step.distance), default=found)
+
+
+def _of_one_pool(found: Step | str, decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[Step | str]:
+    """In pieces: the nearest change for one of the nearest kinds of pools, each searched alone, if it is nearer than what was found for
+    all together: where a job needs several changes, those for one pool displace those for another.
+    """
+    kinds = first_of_each_pool(one_of_each_kind(decision.candidates))
+    open_ones = (name for name, each in kinds.items() if not is_closed(decision.demand, each.pool, fleet))
+    for name in islice(open_ones, ALONE):
+        of_pool = tuple(each for each in decision.candidates if each.pool.name == name)
+        found = _nearer(found, (yield from _searched(decision, of_pool, fleet, catalog, name)))
+    return found
 
 
 def _left_out(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[tuple[Candidate, ...]]:
