@@ -47,6 +47,8 @@ _VARIANTS: Final = ("pcie", "nvl")
 """Words that distinguish a model's other boards from the one that its bare name means."""
 _INSTINCT: Final = re.compile(r"mi[0-9]{3}[apx]?")
 """Names of AMD's models. No cloud sells fractions of them, so they identify the device in any name."""
+_MODEL: Final = re.compile(r"(?!rtx|gtx)[a-z]{1,3}[0-9]+[a-z]*")
+"""Words that are a whole model's name."""
 _TIMES: Final = (
     *(re.compile(form) for form in (r"^[0-9]+x", r"(?<=x)[0-9]+$", r"x[0-9]+$")),
     re.compile(r"^(?:[0-9]+x)+[0-9]+"),
@@ -96,8 +98,8 @@ class Identities:
 
     def members(self, word: str, unlisted: Iterable[str] = ()) -> frozenset[str]:
         """The ids that a job's name for accelerators means: those of `named`, each board of a model whose bare name is an id (H200
-        with H200-NVL), the rows that are sold as a board without an id of its own (A100-PCIe), and those of the names of devices
-        without a row that are of the family (H100: H100-96GB-HBM3).
+        with H200-NVL), the rows that are sold as a board without an id of its own (A100-PCIe), and the names of devices without a
+        row that are of the family (H100: H100-96GB-HBM3, H100-CNX), or that are the word itself.
         """
         words = _words(word)
         boards = (row.id for row in self._families.get("".join(words), ()) if _words(row.id)[: len(words)] == words)
@@ -105,7 +107,7 @@ class Identities:
         if not found and len(words) > 1 and _VARIANT.fullmatch(words[-1]):
             of_model = map(self.ids.__getitem__, self.named("-".join(words[:-1])))
             found = {row.id for row in of_model if words[-1] in _boards(row)}
-        return frozenset((*found, *(name for name in unlisted if "".join(words) in _families(name))))
+        return frozenset((*found, *(name for name in unlisted if "".join(words) in _begun_by(name))))
 
     def _spelled(self, words: Sequence[str]) -> list[Accelerator]:
         """The rows that words name: an id, else a family, else the rows without brands and sizes."""
@@ -244,6 +246,15 @@ def _families(identity: str) -> Iterator[str]:
         yield "".join(words)
     if len(words) == 1 and _INSTINCT.fullmatch(words[0]) and words[0][-1] in "apx":
         yield words[0][:-1]
+
+
+def _begun_by(name: str) -> set[str]:
+    """What the name of a device without a row may be called: itself, its families, and where its first word is a whole model's name
+    (h100, not rtx) all that it begins with, because boards, sizes and slices follow.
+    """
+    words = _words(name)
+    least = 1 if words and _MODEL.fullmatch(words[0]) else max(1, len(words))
+    return {*_families(name), *("".join(words[:end]) for end in range(least, len(words) + 1))}
 
 
 def _boards(row: Accelerator) -> set[str]:

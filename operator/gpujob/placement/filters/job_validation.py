@@ -134,7 +134,7 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
     yield from _unknown_features(demand, catalog)
     yield from _unknown_framework(demand, catalog)
     words = (*demand.accelerators_allowed, *demand.accelerators_denied)
-    unknown = [word for word in words if not _is_accelerator(word, fleet, catalog)]
+    unknown = [word for word in words if not is_accelerator(word, fleet, catalog)]
     nearest_ones = {word: nearest(*fleet.nearest_accelerators(word, catalog)) for word in unknown[:MOST_UNKNOWN]}
     first = next((word for word, found in nearest_ones.items() if not found), None)
     for word, found in nearest_ones.items():
@@ -142,7 +142,7 @@ def _unknown_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[F
         yield Finding(Reason.ACCELERATOR_UNKNOWN, "placement.accelerators: {} is no known accelerator{}", (word, end))
     yield from _more(unknown, Reason.ACCELERATOR_UNKNOWN, "placement.accelerators")
     for gang in dict.fromkeys(demand.gangs):
-        if gang.accelerator and not _is_accelerator(gang.accelerator, fleet, catalog):
+        if gang.accelerator and not is_accelerator(gang.accelerator, fleet, catalog):
             end = nearest(*fleet.nearest_accelerators(gang.accelerator, catalog)) or _known_accelerators(fleet)
             sentence = "shapes[{}].accelerator: {} is no known accelerator{}"
             yield Finding(Reason.ACCELERATOR_UNKNOWN, sentence, (gang.entry, gang.accelerator, end))
@@ -243,9 +243,10 @@ def _unknown_pools(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
     yield from _more(unknown, Reason.POOL_UNKNOWN, "placement.pools")
 
 
-def _is_accelerator(word: str, fleet: Fleet, catalog: Catalog) -> bool:
-    """Whether the catalog or a pool has an accelerator of this name."""
-    return bool(catalog.members(word)) or any(pool.accelerator_id == word for pool in fleet.pools)
+def is_accelerator(word: str, fleet: Fleet, catalog: Catalog) -> bool:
+    """Whether the catalog or a pool has an accelerator of this name, or of this family."""
+    there = {pool.accelerator_id for pool in fleet.pools}
+    return word in there or bool(catalog.members(word, there))
 
 
 def _known_accelerators(fleet: Fleet) -> str:

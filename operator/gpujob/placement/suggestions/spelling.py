@@ -10,7 +10,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices import identity
 from gpujob.catalog.devices.families import vendor_of
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.placement.filters.job_validation import NOT_FEATURES, is_said, vendors_left
+from gpujob.placement.filters.job_validation import NOT_FEATURES, is_accelerator, is_said, vendors_left
 from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
 from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, proposed
@@ -22,10 +22,9 @@ _CLOSEST_OR_NONE: Final = (costs.CLOSEST_NAME, costs.OPTIONAL_NAME_DROPPED)
 
 def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """The proposals for each unknown name of the job."""
-    seen = {pool.accelerator_id for pool in fleet.pools}
 
-    def is_accelerator(word: str) -> bool:
-        return bool(catalog.members(word)) or word in seen
+    def is_known(word: str) -> bool:
+        return is_accelerator(word, fleet, catalog)
 
     def nearest_accelerators(word: str) -> tuple[str, ...]:
         return fleet.nearest_accelerators(word, catalog)
@@ -37,12 +36,12 @@ def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Prop
         return tuple(filter(None, (fleet.nearest_pool(word),)))
 
     for kind, field in (("accelerators_allowed", "accelerators.allow"), ("accelerators_denied", "accelerators.deny")):
-        yield from _listed(demand, kind, f"{placement}.{field}", is_accelerator, nearest_accelerators)
+        yield from _listed(demand, kind, f"{placement}.{field}", is_known, nearest_accelerators)
     yield from _listed(demand, "pools_allowed", f"{placement}.pools.allow", fleet.called.__contains__, nearest_pools)
     yield from _of_no_device(demand, fleet, catalog)
     for gang in demand.gangs:
         word = gang.accelerator
-        if word and not is_accelerator(word):
+        if word and not is_known(word):
             # The names that it may mean are equally near: the search takes one with room.
             for meant in nearest_accelerators(word):
                 changed = demand.changed(gang, replace(gang, accelerator=meant))
@@ -54,8 +53,9 @@ def _of_no_device(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Pr
     """Leaves out the accelerator of a gang that is near no known one, unless its name says a vendor: any device would do then."""
     for gang in demand.gangs:
         word = gang.accelerator
-        seen = word is None or catalog.members(word) or any(pool.accelerator_id == word for pool in fleet.pools)
-        if word and not seen and not fleet.nearest_accelerators(word, catalog) and vendor_of(word) is None:
+        if not word or is_accelerator(word, fleet, catalog):
+            continue
+        if not fleet.nearest_accelerators(word, catalog) and vendor_of(word) is None:
             changed = demand.changed(gang, replace(gang, accelerator=None))
             yield proposed(costs.UNKNOWN_NAME_DROPPED, gang.field("accelerator"), word, None, changed)
 
