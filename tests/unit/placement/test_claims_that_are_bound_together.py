@@ -88,6 +88,12 @@ CD = named("c", "d")
     ([*claims("c", "d", kind=""), *disks("abb", storageClassName="")], CD, "b"),
     # A claim that is bound takes none.
     ([*claims("c"), *claims("d", volume="v"), volume("v", HOST, "b", phase="Bound"), *disks("ab")], CD, "b"),
+    ([*claims("c"), *claims("d", volume="v"), volume("v", HOST, "b", phase="Bound"), *disks("a")], CD, TO_BE_MADE),
+    ([*claims("c", "e"), *claims("d", volume="v"), volume("v", HOST, "b", phase="Bound"), *disks("aab")],
+     named("c", "d", "e"), TO_BE_MADE),
+    ([*claims("c", volume="p0"), *claims("d", volume="p1"), *disks("ab", phase="Bound")], CD, NOWHERE),
+    ([*claims("c", volume="p0"), *claims("d"), *disks("a", phase="Bound"), volume("q", ZONE, "z-b")], CD, NOWHERE),
+    ([*claims("c"), *disks("z")], named("c"), NOWHERE),
 ])  # fmt: skip
 def test_each_claim_takes_its_own_volume(objects: list[Object], volumes: list[Object], right: str) -> None:
     assert outcome(place(fleet(LOCAL, A, B, *objects, catalog=ANY_IMAGES), volumes)) == right

@@ -170,6 +170,16 @@ def test_the_labels_of_a_volume_are_those_that_its_claim_selects(selector: Objec
     assert outcome(place(claim("local", selector=selector), LOCAL, A, B, *volumes)) == right
 
 
+@pytest.mark.parametrize(("labels", "right"), [({"t": "y"}, "b"), ({"t": "x"}, TO_BE_MADE), (None, TO_BE_MADE)])
+def test_no_volume_is_made_for_a_claim_with_a_selector(labels: Object | None, right: str) -> None:
+    made = volume("v", HOST, "b", storageClassName="std") | {"metadata": {"name": "v", "labels": labels}}
+    wants = claim("std", selector={"matchLabels": {"t": "y"}})
+    found = place(wants, kind_of("std"), A, B, *([made] if labels else []))
+    assert outcome(found) == right
+    said = "StorageClass std makes no volumes for a claim with a selector and has no PersistentVolume left that fits"
+    assert (said in summary.summary(found)) is (right == TO_BE_MADE)
+
+
 def test_a_volume_that_is_kept_for_a_claim_needs_no_labels() -> None:
     kept = labelled("x", "a", claimRef={"namespace": "default", "name": "c"})
     selector = {"matchLabels": {"t": "y"}}

@@ -253,18 +253,25 @@ class Volumes:
                 f"{REMEDY if key else MADE} with a StorageClass that exists (`kubectl get storageclass` lists them)"
             )
             return (), f"StorageClass {name} does not exist", remedy
-        why = f"StorageClass {name} makes no volumes and has no PersistentVolume left that fits"
+        why = (
+            f"StorageClass {name} makes no volumes{self._but_without(claim)} and has no PersistentVolume left that fits"
+        )
         return (), why, "create such a PersistentVolume"
 
+    def _but_without(self, claim: VolumeClaim) -> str:
+        """What of a claim keeps its StorageClass from making its volume; empty if nothing does."""
+        made = claim.selector and self.made_on(replace(claim, selector=())) is not None
+        return " for a claim with a selector" if made else ""
+
     def made_on(self, claim: VolumeClaim) -> Tie | None:
-        """What a volume that is made for a claim requires of a node; None if its StorageClass makes none. A class that is unknown
-        makes them anywhere.
+        """What a volume that is made for a claim requires of a node; None if its StorageClass makes none, as no provisioner does for a
+        claim with a selector. A class that is unknown makes them anywhere.
         """
         name = self.class_of(claim)
         if name and (not self.classes or name == HIDDEN):
             return UNTIED
         own = next((each for each in self.classes.values() if each.name == name), None)
-        if own is None or not own.makes:
+        if own is None or not own.makes or claim.selector:
             return None
         return own.topologies if own.waits else UNTIED
 

@@ -7,7 +7,7 @@ PersistentVolume that fits, one that is kept for it before others. What finds no
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpujob.fleet.storage.claim_volumes import Offer, Volumes, Wanted
@@ -57,18 +57,19 @@ class Binding:
                 found.add(node)
         return frozenset(found)
 
-    def last_apart(self) -> Wanted | None:
-        """The last of the claims if only local disks are left for them, on no node one for each; None if they are bound on some node,
-        or a volume can be made.
+    def last_apart(self, among: Collection[str] | None) -> Wanted | None:
+        """The last of the claims if only local disks are left for them, on none of these nodes (None: all) one for each; None if they
+        are bound on some node, a volume can be made, or one has disks on no node of the cluster.
         """
-        ties = self._all_ties()
+        ties, somewhere = self._all_ties(), (any(map(self._volumes.nodes_of, offers)) for offers in self._offers)
         if (
-            not self._limited
+            not (self._limited and self._volumes.all_volumes)
             or any(made is not None for _, made in self._limited)
             or any(t.named is None for t in ties)
+            or not all(somewhere)
         ):
             return None
-        return None if self.nodes(self._ties_by_node()) else self._limited[-1][0]
+        return None if self.nodes(self._ties_by_node() if among is None else among) else self._limited[-1][0]
 
     def taken_on(self, node: str) -> _Taken:
         """The PersistentVolumes that the claims take on a node; empty if they are not all bound there."""

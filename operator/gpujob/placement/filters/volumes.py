@@ -47,25 +47,39 @@ def _unbound(demand: Demand, fleet: Fleet, namespace: str) -> tuple[list[Wanted]
 
 def _together(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
     """The demand with the nodes on which its claims are bound together, since each takes a PersistentVolume of its own."""
-    if demand.unmade or demand.troubled or demand.mountable == frozenset():
+    if demand.unmade or demand.troubled:
         return demand
     named, own = _unbound(demand, fleet, namespace)
+    if (of_bound := _of_bound(demand, fleet, namespace, named)) == frozenset():
+        return demand
     fewest, binding = min(gang.nodes for gang in demand.gangs), Binding(fleet.volumes, [*named, *own])
     if short := binding.short() or Binding(fleet.volumes, own).short(fewest):
         return _short(demand, own, short)
-    if not binding.contested:
+    apart = demand.mountable == frozenset()
+    if not (apart or binding.contested):
         return demand
     everywhere = frozenset(node.name for node in fleet.volumes.nodes.values())
     among = everywhere if demand.mountable is None else demand.mountable
     nodes = binding.nodes(among)
-    if nodes == among:
+    if nodes == among and not apart:
         return demand
-    claims = (*(wanted.key[1] for wanted in named if wanted.key), *(f"of volumes[{at}]" for at in demand.claim_volumes))
-    if not nodes and (last := binding.last_apart()):
+    tied = demand.claims if apart else [wanted.key[1] for wanted in named if wanted.key]
+    claims = (*tied, *(f"of volumes[{at}]" for at in demand.claim_volumes))
+    if not nodes and len(claims) > 1 and (last := binding.last_apart(of_bound)):
         why = f"no node has a PersistentVolume for each of {listed(claims, 4)}"
         return _without_volume(demand, own, last, why, "create one on a node that has those of the others")
+    if apart:
+        return demand
     together = f"{listed(claims, 4)} together (each takes a PersistentVolume of its own)"
     return demand.but(mountable=nodes, ties=(*demand.ties, together))
+
+
+def _of_bound(demand: Demand, fleet: Fleet, namespace: str, unbound: Iterable[Wanted]) -> frozenset[str] | None:
+    """The nodes that can mount all of the job's claims that are bound; None if any node can."""
+    waiting = {wanted.key for wanted in unbound}
+    bound = (fleet.volumes.volume(namespace, claim) for claim in demand.claims if (namespace, claim) not in waiting)
+    nodes = [volume.nodes for volume in bound if volume is not None and volume.nodes is not None]
+    return frozenset.intersection(*nodes) if nodes else None
 
 
 def _short(demand: Demand, own: Sequence[Wanted], short: Short) -> Demand:
