@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, H100, L4, MI300X, Object, decision, demand, fleet, gpupool, node
+from builders import ANY_IMAGES, H100, L4, MI300X, Nvidia, Object, decision, demand, fleet, gpupool, node
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.engine.choose import choose
@@ -116,6 +116,35 @@ def test_devices_that_nothing_identifies_may_be_those_that_a_job_names(
     assert found.verdict is verdict, summary(found)
     assert choose(demand(**spec), known, ANY_IMAGES).verdict is verdict
     assert ", unknown]" not in summary(found)
+
+
+CARD = Nvidia("NVIDIA-XYZ-9000", 81920, "hopper", (9, 0), mig=False)
+"""A card whose name is known and its price is not."""
+
+
+@pytest.mark.parametrize("limit", [{"maxPricePerHour": "4"}, {"maxPricePerHour": "0.01"}, {"budget": "100"}])
+@pytest.mark.parametrize(
+    ("objects", "verdict"),
+    [
+        ([UNKNOWN], Verdict.MISCONFIGURED),
+        ([UNKNOWN_AMD], Verdict.MISCONFIGURED),
+        ([UNKNOWN, node("t", L4, 4)], Verdict.MISCONFIGURED),
+        (WITH_A_TYPO[1:], Verdict.MISCONFIGURED),
+        ([TO_COME], Verdict.MISCONFIGURED),
+        ([node("u", None, devices={"nvidia.com/gpu": "8"}, price="200")], None),
+        ([node("x", CARD)], Verdict.IMPOSSIBLE),
+    ],
+)
+def test_devices_that_nothing_identifies_may_have_a_list_price(
+    objects: list[Object], limit: dict[str, str], verdict: Verdict | None
+) -> None:
+    """A price limit waits for the identity, from which the price follows; a price that is written counts at once."""
+    right = verdict or (Verdict.MISCONFIGURED if "budget" in limit else Verdict.IMPOSSIBLE)
+    found = decision(*objects, catalog=ANY_IMAGES, gpusPerNode=8, placement=limit)
+    assert found.verdict is right, summary(found)
+    assert (
+        choose(demand(gpusPerNode=8, placement=limit), fleet(*objects, catalog=ANY_IMAGES), ANY_IMAGES).verdict is right
+    )
 
 
 @pytest.mark.parametrize("fields", [{"deviceMode": "HostDevices"}, {"acelerator": "MI300X"}])
