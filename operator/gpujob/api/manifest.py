@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from gpujob.api.suggestions import choices, hint, hint_of_spec, meant, right_word
+from gpujob.api.suggestions import choices, field_of_choice, hint, hint_of_spec, meant, right_word
 from gpujob.api.table_examples import is_variable, list_example, shown, table_example
 from gpujob.api.valid_part import further_problems
 from gpujob.api.validation.rule import Rule, broken
@@ -227,8 +227,11 @@ def _without_nulls(value: Any, depth: int = 0) -> Any:
 def _first_of(sentences: Sequence[str]) -> str:
     """The first sentences, a line each, and how many more there are."""
     more = len(sentences) - PROBLEMS
-    rest = [f"{more} more {'problem' if more == 1 else 'problems'} of this manifest"] if more > 0 else []
-    return "\n".join([*map(one_line, sentences[:PROBLEMS]), *rest])
+    # The line about a single one would be as long as that one.
+    shown_now, rest = (
+        (sentences[:PROBLEMS], [f"{more} more problems of this manifest"]) if more > 1 else (sentences, [])
+    )
+    return "\n".join([*map(one_line, shown_now), *rest])
 
 
 def _sentence(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
@@ -244,7 +247,7 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
         case "missing":
             return "is required"
         case "string_type" if isinstance(given, (bool, int, float)):
-            return _no_text(given)
+            return _no_text(given, problem["loc"])
         case "literal_error":
             known = re.findall(r"'([^']*)'", str(bounds["expected"]))
             end = meant(given[:60], known) if isinstance(given, str) else ""
@@ -271,6 +274,8 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
             return f"must say allow or deny; write {problem['loc'][-1]}: {{allow: [{names}]}}, got {_given(given)}"
         case "greater_than_equal" | "less_than_equal":
             return f"{str(problem['msg']).replace('Input should be', 'must be')}, got {_given(given)}"
+        case "model_type" if isinstance(given, str) and (own := field_of_choice(kind, problem["loc"], given)):
+            return f"{_SENTENCES['model_type']}; write {own}, got {_given(given)}"
         case "dict_type" | "model_type" if example := table_example(kind.__name__, problem["loc"], given):
             return f"{_SENTENCES[problem['type']]}, for example {example}, got {_given(given)}"
         case "int_type" | "int_parsing" | "int_from_float" if str(problem["loc"][-1]).lower().count("seconds"):
@@ -305,10 +310,14 @@ def listed(words: Iterable[str]) -> str:
     return ", ".join(word if _BARE.fullmatch(word) else json.dumps(word) for word in words)
 
 
-def _no_text(value: Any) -> str:
+_WORDS: Final = ("command", "args", "env")
+"""Fields whose texts a program reads, and numbers there are rarely versions."""
+
+
+def _no_text(value: Any, path: Sequence[Any] = ()) -> str:
     """The remedy for a bare word or number in place of a text."""
     why = " (YAML takes an unquoted y, n, yes, no, on or off for that)" if isinstance(value, bool) else ""
-    if isinstance(value, float):
+    if isinstance(value, float) and not {*_WORDS} & {*path}:
         why = " (YAML takes an unquoted 2.10 for 2.1)"
     return f"must be a text, got {_given(value)}{why}; put it in quotes"
 

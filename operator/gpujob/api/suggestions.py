@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import BaseModel
+
+from gpujob.api.validation.rule import EVERY_FIELD
 
 
 def _by_word(words_of: Mapping[str, str]) -> dict[str, str]:
@@ -141,26 +143,101 @@ def right_word(given: str, words: Sequence[str]) -> str:
 
 def hint(kind: type[BaseModel], path: tuple[Any, ...]) -> str:
     """The end of a sentence about an unknown field: what to write instead."""
-    model: Any = kind
+    model = _table_of(kind, path)
+    if model is None:
+        return ""
+    word = str(path[-1])
+    if near := _near(kind, model, path):
+        return f"; did you mean {near}?"
+    if elsewhere := _elsewhere(kind, path):
+        return elsewhere
+    if _is_selector(model):
+        return f"; labels of nodes and namespaces stand below matchLabels: write matchLabels: {{{word[:80]}: VALUE}}"
+    return f"; known here are {', '.join(sorted(_fields_of(model))[:40])}"
+
+
+def may_be(kind: type[BaseModel], path: tuple[Any, ...]) -> Container[str]:
+    """The fields of its table that an unknown field may be: the closest one, else none of the spec, and any of a table below it, where
+    few fields mean similar things.
+    """
+    model = _table_of(kind, path)
+    if model is None:
+        return EVERY_FIELD
+    if near := _near(kind, model, path):
+        return (near,)
+    return () if len(path) <= len(("spec", "field")) else EVERY_FIELD
+
+
+def _table_of(kind: type[BaseModel], path: tuple[Any, ...]) -> type[BaseModel] | None:
+    """The model of the table in which a field is written; None if that is of no model."""
+    model: type[BaseModel] | None = kind
     for part in path[:-1]:
         if isinstance(part, str) and model is not None:
             model = _model_of(model, part)
-    if model is None:
+    return model
+
+
+def _usual(kind: type[BaseModel], path: tuple[Any, ...]) -> str:
+    """An unknown field as the tables of usual words write it; empty of another kind than GPUJob."""
+    return str(path[-1]).lower().replace("_", "") if kind.__name__ == "GPUJob" else ""
+
+
+def _near(kind: type[BaseModel], model: type[BaseModel], path: tuple[Any, ...]) -> str:
+    """The field of the same table that an unknown one most likely means; empty if it is one of another table or unknown."""
+    names, word, usual = _fields_of(model), str(path[-1]), _usual(kind, path)
+    if usual in NOT_OFFERED:
         return ""
-    names = [info.alias or name for name, info in model.model_fields.items()]
-    word, usual = str(path[-1]), str(path[-1]).lower().replace("_", "") if kind.__name__ == "GPUJob" else ""
+    meaning = USUAL_WORDS.get(usual, "")
+    if meaning and any(isinstance(part, int) for part in path):
+        # An entry of a list may have a field of that name of its own.
+        return next((name for part in reversed(meaning.split(".")) for name in _close(part, names, 0.9)), "")
+    parent, _, last = meaning.rpartition(".")
+    if (meaning and parent != ".".join(map(str, path[:-1]))) or _elsewhere(kind, path):
+        return ""
+    asked = last or word
+    return next((name for name in names if _plain(name) == _plain(asked)), next(iter(_close(asked, names, 0.6)), ""))
+
+
+def _elsewhere(kind: type[BaseModel], path: tuple[Any, ...]) -> str:
+    """The end of a sentence about a field that this table does not have: where it is written, or what replaces it; else empty."""
+    usual = _usual(kind, path)
     if usual in NOT_OFFERED:
         return f"; {NOT_OFFERED[usual]}"
-    meant = USUAL_WORDS.get(usual)
-    parent, _, last = (meant or "").rpartition(".")
-    if meant and parent != ".".join(map(str, path[:-1])):
-        return f"; write {meant}"
-    if elsewhere := hint_of_spec(kind, word) if len(path) == 1 else _exact_place(kind, path):
-        return elsewhere
-    asked = last or word
-    equal = [name for name in names if _plain(name) == _plain(asked)]
-    near = equal or difflib.get_close_matches(asked, names, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near else f"; known here are {', '.join(sorted(names)[:40])}"
+    meaning = USUAL_WORDS.get(usual, "")
+    if meaning and meaning.rpartition(".")[0] != ".".join(map(str, path[:-1])):
+        return f"; write {meaning}"
+    return hint_of_spec(kind, str(path[-1])) if len(path) == 1 else _exact_place(kind, path)
+
+
+def _close(word: str, names: Sequence[str], cutoff: float) -> list[str]:
+    return difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
+
+
+def _fields_of(model: type[BaseModel]) -> list[str]:
+    return [info.alias or name for name, info in model.model_fields.items()]
+
+
+def _is_selector(model: type[BaseModel]) -> bool:
+    """Whether a table selects by labels: Kubernetes has plain maps of labels in its place elsewhere."""
+    return "matchLabels" in _fields_of(model)
+
+
+def field_of_choice(kind: type[BaseModel], path: tuple[Any, ...], word: str) -> str:
+    """How to write a word in place of a table that takes it in one field and requires no other, for example stall: {action: Restart};
+    empty otherwise.
+    """
+    model = _table_of(kind, (*path, ""))
+    if model is None or isinstance(path[-1], int) or any(info.is_required() for info in model.model_fields.values()):
+        return ""
+    takes = {
+        alias: get_origin(info.annotation) is tuple
+        for name, info in model.model_fields.items()
+        if word in choices(kind, (*path, alias := info.alias or name))
+    }
+    if len(takes) != 1:
+        return ""
+    ((name, several),) = takes.items()
+    return f"{path[-1]}: {{{name}: {f'[{word}]' if several else word}}}"
 
 
 def hint_of_spec(kind: type[BaseModel], word: str) -> str:

@@ -109,6 +109,9 @@ EXAMPLES: Final[dict[str, _Example]] = {
 }
 """By the end of a field's path, behind which the longest end counts; entries of a list end with []."""
 
+_GANG: Final = re.compile("([1-9][0-9]{0,2}) ?[x×] ?([1-9][0-9]?)", re.IGNORECASE)
+"""A gang as plans show it: 2x8, nodes x GPUs of each."""
+
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,62}")
 
 
@@ -124,6 +127,8 @@ def table_example(kind: str, path: Sequence[str | int], given: Any) -> str:
     example = next((EXAMPLES[end] for end in ends if end in EXAMPLES), None)
     if example is None:
         return ""
+    if names[-1] == "shapes[]" and isinstance(given, str) and (gang := _GANG.fullmatch(given.strip())):
+        return f"- {{nodes: {gang[1]}, gpusPerNode: {gang[2]}}}"
     members = example.members.format(_value(example, given)) if example.default else example.members
     start = "- " if isinstance(path[-1], int) else f"{path[-1]}: "
     return f"{start}{{{members}}}"
@@ -149,12 +154,17 @@ def list_example(given: Mapping[Any, Any], path: Sequence[Any]) -> str:
     key, value = next(iter(given.items()), ("NAME", "value"))
     word = one_line(str(key)[:40])
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{one_line(str(name)[:40])}: {_flow(each)}" for name, each in [*value.items()][:3])
+        inner = ", ".join(_member(path, one_line(str(name)[:40]), each) for name, each in [*value.items()][:3])
         named = is_variable((*path, 0)) or path[-1] == "volumes"
         return f"- {{name: {word}, {inner}}}" if named else f"- {word}: {{{inner}}}"
     if is_variable((*path, 0)):
         return f"- {{name: {word}, value: {json.dumps(shown(value)[:40])}}}"
     return f"- {word}: {_flow(value)[:40]}"
+
+
+def _member(path: Sequence[Any], name: str, value: Any) -> str:
+    """A member of an entry in YAML; a bare word in place of a table becomes the table."""
+    return (isinstance(value, str) and table_example("GPUJob", (*path, 0, name), value)) or f"{name}: {_flow(value)}"
 
 
 def _flow(value: Any) -> str:

@@ -54,10 +54,61 @@ def test_a_bad_name_and_unread_fields_hide_no_other_problem() -> None:
     with pytest.raises(BadManifest) as refused:
         read_gpujob({"metadata": {"name": "Bad_Name"}, "spec": spec})
     fields = [line.partition(":")[0] for line in str(refused.value).splitlines()]
-    # Whether a mount has its volume is not known of a spec with a field that cannot be read.
     assert fields == [
-        "metadata.name", "spec.env[0].name", "spec.nodes", "spec.comand", "spec.code", "spec.framework.version",
+        "metadata.name", "spec.env[0].name", "spec.nodes", "spec.comand", "spec.volumeMounts[0].name", "spec.code",
+        "spec.framework.version",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "fields"), [
+    # A field at fault hides the rules that read it, and no others of its table.
+    ({"gpus": 4, "shapes": [{"gpusPerNode": 2}], "nodes": 2, "gpuMemory": "8G", "model": {"name": "a"}}, ["gpus", "gpuMemory"]),
+    ({"foo": 1, "checkpoint": {"volume": "v"}}, ["foo", "checkpoint"]),
+    ({"volume": [], "volumeMounts": [{"name": "a", "mountPath": "/a"}]}, ["volume", "volumeMounts[0].name"]),
+    ({"volums": [], "volumeMounts": [{"name": "a", "mountPath": "/a"}]}, ["volums"]),
+    ({"volumes": [{"name": "A_"}], "volumeMounts": [{"name": "a", "mountPath": "/a"}]}, ["volumes[0].name"]),
+    # A table whose unknown field may be the one that a rule misses.
+    ({"code": {"foo": 1}}, ["code.foo"]),
+    ({"code": {"configmap": {"name": "a"}}}, ["code.configmap"]),
+    ({"checkpoint": {"volum": "v", "path": "/a"}}, ["checkpoint.volum"]),
+    # The other entries of a list keep their places.
+    ({"env": [{"name": "A B"}, {"name": "GPUJOB_NAME", "value": "x"}, {"name": 3}, {"name": "C"}, {"name": "C"}]},
+     ["env[0].name", "env[2].name", "env[4]", "env[1].name"]),
+    ({"env": [{"name": "GPUJOB_NAME", "valu": "x"}]}, ["env[0].valu", "env[0].name"]),
+    ({"shapes": [{"gpus": 2}], "nodes": 2}, ["shapes[0].gpus", "shapes"]),
+])  # fmt: skip
+def test_a_field_at_fault_hides_only_the_rules_that_read_it(spec: dict[str, Any], fields: list[str]) -> None:
+    assert [line.partition(":")[0] for line in refusal({"spec": spec}).splitlines()] == [
+        f"spec.{each}" for each in fields
+    ]
+
+
+@pytest.mark.parametrize(("spec", "sentence"), [
+    ({"shapes": [{"gpus": 1}]}, "spec.shapes[0].gpus: unknown field; did you mean gpusPerNode?"),
+    ({"shapes": [{"workers": 1}]}, "spec.shapes[0].workers: unknown field; did you mean nodes?"),
+    ({"shapes": [{"accelerators": ["H100"]}]}, "spec.shapes[0].accelerators: unknown field; did you mean accelerator?"),
+    ({"shapes": [{"vram": "8G"}]}, "spec.shapes[0].vram: unknown field; write spec.gpuMemory"),
+    ({"shapes": ["2x8"]},
+     "spec.shapes[0]: must be a table of keys and values, for example - {nodes: 2, gpusPerNode: 8}, got '2x8'"),
+    ({"stall": "Restart"}, "spec.stall: must be a table of keys and values; write stall: {action: Restart}, got 'Restart'"),
+    ({"placement": "Cost"}, "spec.placement: must be a table of keys and values; write placement: {objective: Cost}, got 'Cost'"),
+    ({"placement": "AMD"}, "spec.placement: must be a table of keys and values; write placement: {vendors: [AMD]}, got 'AMD'"),
+    ({"volumes": {"data": {"persistentVolumeClaim": "corpus"}}},
+     "spec.volumes: must be a list; begin each entry with a hyphen, for example "
+     "- {name: data, persistentVolumeClaim: {claimName: corpus}}, got a table"),
+    ({"command": ["a", 0.0001]}, "spec.command[1]: must be a text, got 0.0001; put it in quotes"),
+])  # fmt: skip
+def test_a_slip_is_answered_with_what_can_be_written_there(spec: dict[str, Any], sentence: str) -> None:
+    assert refusal({"spec": spec}) == sentence
+
+
+def test_labels_in_place_of_a_selector_are_shown_below_match_labels() -> None:
+    with pytest.raises(BadManifest) as refused:
+        read_gpupool({"metadata": {"name": "a"}, "spec": {"nodeSelector": {"kubernetes.io/hostname": "box6"}}})
+    assert str(refused.value) == (
+        "spec.nodeSelector.kubernetes.io/hostname: unknown field; labels of nodes and namespaces stand below matchLabels: "
+        "write matchLabels: {kubernetes.io/hostname: VALUE}"
+    )
 
 
 def test_a_rule_of_the_table_above_reads_no_table_that_lacks_a_field() -> None:
@@ -228,11 +279,16 @@ def test_what_is_no_list_or_text_is_shown_as_one(spec: dict[str, Any], sentence:
     assert refusal({"spec": spec}) == sentence
 
 
-@pytest.mark.parametrize(("wrong", "end"), [(10, ""), (11, "1 more problem"), (30, "20 more problems")])
+@pytest.mark.parametrize(("wrong", "end"), [(10, ""), (12, "2 more problems"), (30, "20 more problems")])
 def test_ten_problems_are_shown_and_the_others_are_counted(wrong: int, end: str) -> None:
     lines = refusal({"spec": {f"field{number}": 1 for number in range(wrong)}}).splitlines()
     assert [line.partition(":")[0] for line in lines[:10]] == [f"spec.field{number}" for number in range(10)]
     assert lines[10:] == ([f"{end} of this manifest"] if end else [])
+
+
+def test_a_single_further_problem_is_shown_in_the_line_that_would_count_it() -> None:
+    lines = refusal({"spec": {f"field{number}": 1 for number in range(11)}}).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [f"spec.field{number}" for number in range(11)]
 
 
 def test_an_unknown_choice_names_the_known_ones() -> None:

@@ -51,7 +51,7 @@ def test_the_definitions_and_the_page_of_fields_are_those_of_the_models() -> Non
 
 SELECTOR = {"nodeSelector": {"matchLabels": {"a": "b"}}}
 MEMORY, CPU = "is not a memory size of at least 1M", "is not a CPU quantity"
-PRICE, SUM = "is not a price in US dollars between 0 and 100000", "is not a sum of US dollars between 0 and 1000000000"
+PRICE, SUM = "is not a price in US dollars between 0 and 100000", "is not a sum of US dollars above 0, up to 1000000000"
 NUMBER = "is not a number of parameters"
 
 
@@ -111,6 +111,10 @@ def of(field: str, value: Any) -> Row:
         ("placement.budget", 1_000_000_000, ""),
         ("placement.budget", "1000000000.000001", SUM),
         ("placement.budget", "-1", SUM),
+        ("placement.budget", "0", SUM),
+        ("placement.budget", 0, SUM),
+        ("placement.budget", "0.000000", SUM),
+        ("placement.budget", "0.000001", ""),
         ("placement.budget", "x", SUM),
         ("model.parameters", "100T", ""),
         ("model.parameters", "100.1T", "is more than any model has; write at most 100T"),

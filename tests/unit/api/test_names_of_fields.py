@@ -64,7 +64,11 @@ def test_a_pool_has_no_field_by_its_name_in_python(path: tuple[str, ...], name: 
 @pytest.mark.parametrize(
     ("field", "given", "example"),
     [
-        ("volumes", {"data": {"persistentVolumeClaim": "corpus"}}, "- {name: data, persistentVolumeClaim: corpus}"),
+        (
+            "volumes",
+            {"data": {"persistentVolumeClaim": "corpus"}},
+            "- {name: data, persistentVolumeClaim: {claimName: corpus}}",
+        ),
         (
             "volumes",
             {"data": {"persistentVolumeClaim": {"claimName": "corpus"}, "mountPath": "/data"}},

@@ -19,7 +19,7 @@ CPU_REMEDY: Final = "write cores (8) or millicores (500m)"
 PARAMETERS_REMEDY: Final = "write millions, billions or trillions, for example 350M, 8B or 1.1T"
 MONEY_REMEDY: Final = 'write US dollars as a decimal in quotes, for example "2.10"'
 NO_PRICE: Final = f"is not a price in US dollars between 0 and 100000; {MONEY_REMEDY}"
-NO_BUDGET: Final = f"is not a sum of US dollars between 0 and 1000000000; {MONEY_REMEDY}"
+NO_BUDGET: Final = f"is not a sum of US dollars above 0, up to 1000000000; {MONEY_REMEDY}"
 
 MOST_TRILLIONS: Final = 100
 """Above it the unit was wrong; messages stay readable."""
@@ -100,7 +100,7 @@ def _money(value: Any) -> str:
 
 def _budget(value: Any) -> str:
     """A sum of US dollars as text."""
-    if not _is_money(value, _SUM, quantity.MAX_BUDGET):
+    if not _is_money(value, _SUM, quantity.MAX_BUDGET) or not quantity.parse_dollars(value, quantity.MAX_BUDGET):
         raise ValueError(f"{_shown(value)} {NO_BUDGET}")
     return str(value)
 
@@ -233,8 +233,8 @@ Budget = Annotated[
     _int_or_string(
         "A sum in US dollars.",
         (
-            "type(self) == int ? self >= 0 && self <= 1000000000 : "
-            "string(self).matches('^[0-9]{1,10}([.][0-9]{1,6})?$') && double(string(self)) <= 1000000000.0",
+            "type(self) == int ? self > 0 && self <= 1000000000 : string(self).matches('^[0-9]{1,10}([.][0-9]{1,6})?$') && "
+            "double(string(self)) > 0.0 && double(string(self)) <= 1000000000.0",
             NO_BUDGET,
         ),
     ),

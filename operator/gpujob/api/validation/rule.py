@@ -7,8 +7,8 @@ alone. The rules of each kind are in `jobs`, `pools` and `runtimes`, those that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -51,6 +51,10 @@ class Rule:
             entry["message"] = f"{self.unnamed} {self.message}"
         return entry | {"fieldPath": f".{self.field}"} if self.field and not self.by_itself else entry
 
+    def reads(self) -> set[str]:
+        """The fields of the model that the rule reads; one without an expression reads the field where it points."""
+        return {self.field.partition(".")[0], *_READ.findall(self.expression)}
+
     def problems(self, value: Any) -> Iterator[tuple[str, str]]:
         """Path below the model and sentence of each breach."""
         if self.offenders is not None:
@@ -58,6 +62,34 @@ class Rule:
                 yield f"{self.field}{place}", f"{text[:MOST_SHOWN] or EMPTY} {self.message}"
         elif not self.holds(value):
             yield self.field, self.message
+
+
+_READ: Final = re.compile(r"\bself[.]([A-Za-z]+)")
+"""A field of the model in an expression; of a rule `by_itself` also CEL's own functions, which no field is named after."""
+
+
+class _EveryField:
+    """A container of every name."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY_FIELD: Final[Container[str]] = _EveryField()
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What of a manifest could not be read, and is not in the model that rules are applied to."""
+
+    fields: Mapping[str, Iterable[Container[str]]] = field(default_factory=dict)
+    """The fields of a table, by its path: no rule that reads one of them is applied."""
+    entries: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The places that the entries which are left had in a list, by its path."""
+
+    def hides(self, path: str, rule: Rule) -> bool:
+        """Whether a rule on the table at a path reads a field that could not be read."""
+        return any(name in names for names in self.fields.get(path, ()) for name in rule.reads())
 
 
 MOST_SHOWN: Final = 63
@@ -136,15 +168,15 @@ def relative_path(model: type[BaseModel], field: str) -> Rule:
                 and CONTROL.search(text) is None)  # fmt: skip
 
 
-def broken(
-    model: BaseModel, rules: Sequence[Rule], path: str = "", unread: Container[str] = ()
-) -> Iterator[tuple[str, str]]:
-    """Path and sentence of every rule that a model or a part of it breaks, and of every duplicate entry.
+_ALL_READ: Final = Unread()
 
-    `unread`: the paths of parts with fields that could not be read, to which no rule is applied.
-    """
-    for rule in rules if path not in unread else ():
-        if isinstance(model, rule.model):
+
+def broken(
+    model: BaseModel, rules: Sequence[Rule], path: str = "", unread: Unread = _ALL_READ
+) -> Iterator[tuple[str, str]]:
+    """Path and sentence of every rule that a model or a part of it breaks, and of every duplicate entry."""
+    for rule in rules:
+        if isinstance(model, rule.model) and not unread.hides(path, rule):
             for place, sentence in rule.problems(model):
                 yield ".".join(filter(None, (path, place))), sentence
     for name, info in type(model).model_fields.items():
@@ -155,20 +187,21 @@ def broken(
         if isinstance(value, BaseModel):
             yield from broken(value, rules, inner, unread)
             continue
-        yield from _repeated(value, info, inner)
-        for index, part in enumerate(value):
+        placed = list(zip(unread.entries.get(inner, range(len(value))), value, strict=True))
+        yield from _repeated(placed, info, inner)
+        for index, part in placed:
             if isinstance(part, BaseModel):
                 yield from broken(part, rules, f"{inner}[{index}]", unread)
 
 
-def _repeated(entries: tuple[Any, ...], info: FieldInfo, path: str) -> Iterator[tuple[str, str]]:
+def _repeated(entries: Iterable[tuple[int, Any]], info: FieldInfo, path: str) -> Iterator[tuple[str, str]]:
     """Duplicate entries of a set or of a keyed list; the API server's own message names no remedy."""
     extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
     keys = extra.get("x-kubernetes-list-map-keys")
     if not isinstance(keys, list) and extra.get("x-kubernetes-list-type") != "set":
         return
     seen: set[Any] = set()
-    for index, entry in enumerate(entries):
+    for index, entry in entries:
         word = entry
         if isinstance(keys, list):
             word = " ".join(str(getattr(entry, _attribute(type(entry), str(key)))) for key in keys)
