@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
+from gpujob.api.frozen_spec import frozen_digest
 from gpujob.api.kinds.gpujob import GPUJobSpec, Placement
-from gpujob.api.validation.jobs import frozen_digest
 
 FREE: Final = {"suspend", "stall", "activeDeadlineSeconds", "ttlSecondsAfterFinished"}
 SPEC: Final[dict[str, Any]] = {"command": ["train"], "gpusPerNode": 8}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from pydantic import BaseModel
 
 from gpujob.api.fields.amounts import is_quantity, without_b
+from gpujob.api.frozen_spec import FREE, FREE_IN_PLACEMENT
 from gpujob.api.kinds.gpujob import (
     CHECKPOINTS,
     AllowDenyAccelerators,
@@ -222,12 +221,6 @@ _OWN: Final[tuple[Rule, ...]] = (
 RULES: Final = (*pods.RULES, *_OWN)
 """All rules that a GPUJob must keep."""
 
-FREE: Final = ("suspend", "stall", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
-"""Fields that may change at any time: limits act on what runs."""
-
-FREE_IN_PLACEMENT: Final = ("budget",)
-"""The same of spec.placement."""
-
 
 def _unchanged(field: str) -> str:
     """CEL: whether an update leaves a field as it is."""
@@ -250,14 +243,6 @@ def _same_in_placement(name: str) -> str:
         f"has({each}.spec.placement) && has({each}.spec.placement.{name})" for each in ("self", "oldSelf")
     )
     return f"({has_new}) == ({has_old}) && (!({has_new}) || {new} == {old})"
-
-
-def frozen_digest(spec: Mapping[str, Any]) -> str:
-    """The digest of what `immutability` keeps of a spec as the API server has it: equal ones run the same program."""
-    kept = {name: value for name, value in spec.items() if name not in FREE}
-    placement = kept.pop("placement", None) or {}
-    kept["placement"] = {name: value for name, value in placement.items() if name not in FREE_IN_PLACEMENT}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def immutability(model: type[BaseModel]) -> Iterator[dict[str, str]]:

@@ -68,8 +68,9 @@ class Reconciler:
                     await asyncio.sleep(self.work.timings.gather)
                 except TimeoutError:
                     pass
-                changes = cache.take_changes()
+                changes, complete = cache.take_changes(), cache.complete
                 await self._slice.run(self.work.index.take_in_pieces(changes, self.work.dirty))
+                self.work.index.is_complete |= complete
                 if "nodes" in changes:
                     self.work.dirty |= self.work.awaiting
                 if cache.complete and self._leads():

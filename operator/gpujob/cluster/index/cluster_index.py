@@ -86,18 +86,14 @@ class ClusterIndex(OwnedObjects):
         self._volumes = self._all_volumes()
         self._left: tuple[Volumes, int, Volumes] | None = None
         """All volumes, the version of the claims of placed jobs, and the volumes that these leave."""
-        self.is_complete = False
-        """Whether it holds the first whole list of each kind: the cache has it earlier."""
         self._quotas_held: Quotas | None = None
         """The quotas by namespace; None until they are read again."""
         self._shipped = self.catalog = shipped
 
     def take_in_pieces(self, changes: Mapping[str, Iterable[Key]], touched: set[str]) -> Iterator[None]:
         """`take` one object at a time; the uids of the affected jobs go into `touched`."""
-        complete = self.cache.complete
         yield from self._follow_in_pieces()
         yield from super().take_in_pieces(changes, touched)
-        self.is_complete = self.is_complete or complete
 
     def _take_job(self, key: Key, job: JobRecord | None, touched: set[str]) -> None:
         before = self._uids.get(key, "")

@@ -105,6 +105,8 @@ class OwnedObjects:
 
     def __init__(self, cache: ObjectCache) -> None:
         self.cache = cache
+        self.is_complete = False
+        """Whether it holds the first whole list of each kind: the cache has it earlier."""
         self.jobs: dict[str, JobRecord] = {}
         self.running: dict[str, JobRecord] = {}
         """Those of them whose status says Running."""

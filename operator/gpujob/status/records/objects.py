@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gpujob.api.validation.jobs import frozen_digest
+from gpujob.api.frozen_spec import frozen_digest
 from gpujob.fleet.assembly.usage import PodReservation, reservations_of
 from gpujob.fleet.kubernetes.objects import Pod, Resources
 from gpujob.fleet.labels.maintenance import Tolerated
