@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from itertools import takewhile
 from typing import Any, Final
 
 from gpujob.lifecycle.endings import Ending
@@ -20,7 +21,7 @@ from gpujob.status.records.objects import ChildRecord, JobRecord
 from gpujob.values.names import attempt_in, child_name
 from gpujob.values.quantity import exact_dollars
 from gpujob.values.untrusted import condition, table, tables, whole_number
-from gpujob.values.vocabulary import ConditionType, State
+from gpujob.values.vocabulary import ConditionType, Reason, State
 
 REMEMBERED: Final = 5
 """The most attempts that a status lists."""
@@ -152,6 +153,12 @@ def failures_in_a_row(job: JobRecord, blame: Blame, ran: float | None, timings: 
         if seconds >= timings.retry_longest:
             break
     return min(max(short, 1), REMEMBERED)
+
+
+def lost_rooms_in_a_row(job: JobRecord) -> int:
+    """How many of the last attempts in a row lost their node before their pods were bound, as far as the status lists them."""
+    reasons = (entry.get("reason") for entry in reversed(tables(job.status, "attempts")))
+    return sum(1 for _ in takewhile(lambda reason: reason == Reason.NODE_TAKEN, reasons))
 
 
 def _seconds_of(entry: Mapping[str, Any]) -> float:

@@ -87,15 +87,16 @@ def not_bound(job: JobRecord, child: ChildRecord, why: str, seconds: float, rest
     return _without_pool(reason, sentence, away)
 
 
-def without_room(job: JobRecord, child: ChildRecord, nodes: Mapping[str, LostRoom]) -> Ending:
-    """It has lost its room on these nodes. The next decision sees why, so that nothing is left out."""
+def without_room(job: JobRecord, child: ChildRecord, nodes: Mapping[str, LostRoom], row: int) -> Ending:
+    """It has lost its room on these nodes, for the `row`th time in a row. The next decision sees why, so that nothing is left out."""
     taken = [name for name, room in nodes.items() if not room.why]
     lost = [(name, room.why) for name, room in nodes.items() if room.why]
     found = [f"other pods took its room on {'nodes' if len(taken) > 1 else 'node'} {listed(taken)}"] if taken else []
     found += [f"node {name} {why}" for name, why in lost[:1]]
     others = f" (and {counted(len(lost) - 1, 'more node')})" if lost[1:] else ""
     gave = f"the job gave the GPUs of pool {pool_of(job, child)} back and is placed again"
-    sentence = f"{' and '.join(found)}{others}; {gave}"
+    again = f" (attempt {row} in a row that loses its node, each waits longer for it)" if row > 1 else ""
+    sentence = f"{' and '.join(found)}{others}; {gave}{again}"
     return Ending(Reason.NODE_TAKEN, conditions.of_refusal(Reason.NODE_TAKEN, sentence))
 
 

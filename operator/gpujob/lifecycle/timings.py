@@ -40,6 +40,10 @@ class Timings:
     """
     node_away: float = 20.0
     """The same where the node is NotReady, has a taint or lacks devices: agents and device plugins restart."""
+    taken_longest: float = 60.0
+    """The longest such wait: it is twice as long after each attempt in a row that lost its node, because another controller takes
+    each one.
+    """
     rest_factor: int = 3
     """A pool that accepted no pod is tried again after this many times `unbound`: devices are reserved in vain for a quarter of
     the time at most.

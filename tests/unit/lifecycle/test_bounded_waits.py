@@ -303,3 +303,31 @@ def test_a_node_that_is_gone_does_not_come_back() -> None:
     assert isinstance(done, GiveBack)
     (placed,) = (each for each in done.status["conditions"] if each["type"] == "Placed")
     assert placed["message"].startswith("node n0 is gone (and 2 more nodes); the job gave the GPUs")
+
+
+def test_the_wait_for_a_taken_node_is_twice_as_long_after_each_attempt_that_lost_one() -> None:
+    lost = [{"attempt": number, "reason": "NodeTaken"} for number in range(1, 6)]
+    for attempts, seconds in (
+        ((), 5.0),
+        (lost[:1], 10.0),
+        (lost[:2], 20.0),
+        (lost[:3], 40.0),
+        (lost, 60.0),
+        ([*lost, {"attempt": 6, "reason": "Evicted", "from": "2026-01-01T12:00:00Z"}], 5.0),
+    ):
+        watch, taken = Watch(attempts=list(attempts)), {"n0": LostRoom()}
+        watch.look(0.0, ALONE, pod(), lost_rooms=taken)
+        assert not isinstance(watch.look(seconds - 0.1, ALONE, pod(), lost_rooms=taken).action, GiveBack)
+        assert isinstance(watch.look(seconds, ALONE, pod(), lost_rooms=taken).action, GiveBack)
+
+
+def test_the_sentence_counts_the_attempts_that_lost_their_node() -> None:
+    watch, taken = Watch(attempts=[{"attempt": 1, "reason": "NodeTaken"}]), {"n0": LostRoom()}
+    watch.look(0.0, ALONE, pod(), lost_rooms=taken)
+    done = watch.look(10.0, ALONE, pod(), lost_rooms=taken).action
+    assert isinstance(done, GiveBack)
+    (placed,) = (each for each in done.status["conditions"] if each["type"] == "Placed")
+    assert placed["message"] == (
+        "other pods took its room on node n0; the job gave the GPUs of pool h100 back and is placed again "
+        "(attempt 2 in a row that loses its node, each waits longer for it)"
+    )

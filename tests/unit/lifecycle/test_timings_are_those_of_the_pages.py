@@ -36,6 +36,7 @@ NUMBERS = {5: "five", 6: "six", 10: "ten"}
         ("life.md", f"between two counts ({IS.budgets:g} seconds)"),
         ("life.md", f"is shown within {NUMBERS[int(IS.progress / MINUTE)]} minutes"),
         ("pools.md", f"the GPUs back after {IS.taken:g} seconds"),
+        ("pools.md", f"waits twice as long, {IS.taken_longest:g} seconds at most"),
         ("pools.md", f"it waits {IS.node_away:g} seconds, because agents"),
         ("placement.md", f"that find no place take at most {IS.namespace_share:g} s of a cycle"),
         ("placement.md", f"wait for them for {IS.left_jobs:g} s at most"),

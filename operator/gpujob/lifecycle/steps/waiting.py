@@ -11,6 +11,7 @@ from gpujob.fleet.assembly.node_state import LostRoom
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.actions import ReadRefusal
+from gpujob.lifecycle.attempts import lost_rooms_in_a_row
 from gpujob.lifecycle.endings import Ending
 from gpujob.lifecycle.sightings import UNSEEN
 from gpujob.lifecycle.steps.evaluation import Evaluation
@@ -99,11 +100,12 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
 
 
 def _seconds_of_lost_rooms(evaluation: Evaluation, child: ChildRecord, lost: Mapping[str, LostRoom]) -> float:
-    """How long the job waits for nodes that have no room for its pods."""
-    timings, left = evaluation.timings, math.inf
+    """How long the job waits for nodes that have no room for its pods; longer with each attempt in a row that lost one."""
+    timings, left, row = evaluation.timings, math.inf, lost_rooms_in_a_row(evaluation.job)
     for name, seconds, passes in ("taken", timings.taken, False), ("node_away", timings.node_away, True):
         if any(each.passes is passes for each in lost.values()):
-            left = min(left, evaluation.seconds_left(name, child, seconds))
+            longer = min(seconds * 2**row, max(seconds, timings.taken_longest))
+            left = min(left, evaluation.seconds_left(name, child, longer))
         else:
             evaluation.see(**{name: UNSEEN})
     return left
@@ -118,7 +120,7 @@ def ending_of(evaluation: Evaluation, child: ChildRecord, unbound: Unbound) -> E
     """The end of an attempt with pods that had no node for too long."""
     job, now, why = evaluation.job_as_left_out, evaluation.now.server, unbound.why
     if unbound.lost:
-        return endings.without_room(job, child, unbound.lost)
+        return endings.without_room(job, child, unbound.lost, lost_rooms_in_a_row(job) + 1)
     if unbound.refusal:
         return endings.refused(job, child, why, unbound.refusal, unbound.seconds, unbound.rest, now)
     return endings.not_bound(job, child, why, unbound.seconds, unbound.rest, now)
