@@ -85,3 +85,23 @@ def test_what_the_watch_is_late_to_show_of_its_end_the_api_server_is_asked_for(l
     assert status["state"] == "Succeeded"
     assert status["startTime"]
     assert status["cost"]["accrued"]
+
+
+@LABELS
+@pytest.mark.parametrize("propagation", ["Background", "Orphan"])
+def test_it_ends_where_a_finalizer_keeps_its_job_and_no_operator_saw_the_gpujob(label: str, propagation: str) -> None:
+    async def main() -> Relabelled:
+        deeds = (
+            (1.0, lambda world: world.submit("a", gpusPerNode=8)),
+            (20.0, lambda world: world.processes[-1].kill()),
+            (21.0, lambda world: world.remove("a", propagation)),
+            (30.0, lambda world: world.start()),
+        )
+        story = Story("relabelled", deeds, Program(runs_for=0.0), nodes=2, until=100.0, finalizers=("team/mine",))
+        world = Relabelled(story, label)
+        await world.run()
+        return world
+
+    world = run(main())
+    assert [job["metadata"]["finalizers"] for job in world.server.objects["jobs"].values()] == [["team/mine"]]
+    assert not [pod for pod in world.server.objects["pods"].values() if "deletionTimestamp" not in pod["metadata"]]

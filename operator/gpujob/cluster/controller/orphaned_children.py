@@ -74,7 +74,7 @@ class OrphanedChildren:
         """Whether nothing is left to delete: a Job that a finalizer keeps can have pods that run on."""
         if not isinstance(child, ChildRecord) or not child.leaving:
             return False
-        return all(pod.leaving or pod.phase in TERMINAL for pod in self._work.index.pods(child))
+        return all(pod.leaving or pod.phase in TERMINAL for pod in self._work.index.pods_whatever_job(child))
 
     async def _end(self, orphan: Orphan) -> None:
         what = f"{orphan.resource.plural} {orphan.namespace}/{orphan.name}"

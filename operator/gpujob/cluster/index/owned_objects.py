@@ -298,3 +298,8 @@ class OwnedObjects:
         """The pods of a child Job, sorted by name, without those of an attempt that is being deleted."""
         pods = self._pods.of(child.owner_uid)
         return [pods[key] for key in sorted(pods) if key[0] == child.namespace and pods[key].child_uid == child.uid]
+
+    def pods_whatever_job(self, child: ChildRecord) -> list[PodState]:
+        """`pods` with those of a child Job whose GPUJob this process never saw, where their label does not say whose they are."""
+        early = self._early.of("/".join((child.namespace, stem_in(child.name))))
+        return [*self.pods(child), *(pod for pod in early.values() if pod.child_uid == child.uid)]
