@@ -10,6 +10,7 @@ import pytest
 from test_bounded_waits import BEGAN, NAME, child, pod
 from test_bounded_waits import PLACEMENT as OF_TWO
 
+from gpujob.api.validation.jobs import frozen_digest
 from gpujob.lifecycle.actions import (
     Action,
     ConfirmLoss,
@@ -186,6 +187,19 @@ def test_a_child_that_ends_after_its_attempt_is_over_ends_the_job_only_where_its
     assert written(look(over, ended, pods=(well,)).action)["state"] == "Succeeded"
     assert look(over, ended, pods=(on_request,)).action == DeleteChild(ended)
     assert look(over, replace(ended, leaving=True), pods=(on_request,)).action == Schedule()
+
+
+@pytest.mark.parametrize(("edit", "ends"), [({}, True), ({"suspend": True}, True), ({"command": ["new"]}, False)])
+def test_an_attempt_that_is_over_ends_no_job_whose_program_is_another_one_now(edit: dict[str, Any], ends: bool) -> None:
+    """A suspension, then another command: the status names no child, and the old program ends well before it is asked to."""
+    well = replace(RUNS, phase="Succeeded", running=False, exit_code=0, ended="2026-01-01T12:00:05Z")
+    ended = replace(ONE, ended="Complete", made_from=1, spec_digest=frozen_digest({"command": ["old"]}))
+    spec, over = {"command": ["old"], **edit}, {"state": "Suspended", "attempt": 1}
+    action = look(over, ended, pods=(well,), spec=spec, generation=3).action
+    if ends:
+        assert written(action)["state"] == "Succeeded"
+    else:
+        assert action == DeleteChild(ended)
 
 
 def unable(**changes: Any) -> tuple[ChildRecord, PodState]:

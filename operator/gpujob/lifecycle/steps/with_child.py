@@ -55,7 +55,7 @@ def _is_of_an_older_spec(evaluation: Evaluation, child: ChildRecord) -> bool:
     """Whether what its program is made from was edited since, which only a status that names the child forbids. Then neither the
     program nor the end of it is the job's."""
     job, made = evaluation.job, evaluation.unwritten(child)
-    if job.status.get("jobName") == child.name or is_retired(job, child):
+    if job.status.get("jobName") == child.name:
         return False
     generation, digest = (made.generation, made.spec_digest) if made else (child.made_from, child.spec_digest)
     if generation is None or generation >= job.generation:
@@ -63,7 +63,7 @@ def _is_of_an_older_spec(evaluation: Evaluation, child: ChildRecord) -> bool:
     if digest:
         return digest != job.spec_digest
     # Of an earlier release. A suspension is an edit too, and changes no program.
-    return generation < job.generation - (job.spec.get("suspend") is True)
+    return not is_retired(job, child) and generation < job.generation - (job.spec.get("suspend") is True)
 
 
 def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
