@@ -266,6 +266,8 @@ class ApiServer:
             bound = bound and self._has_room(nodes[index], pod)
             if bound:
                 pod["spec"]["nodeName"] = nodes[index]
+            else:
+                pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
             self.put("pods", "ADDED", pod)
             key = (metadata["namespace"], name)
             if bound:

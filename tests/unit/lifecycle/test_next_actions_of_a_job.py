@@ -10,7 +10,7 @@ import pytest
 from test_bounded_waits import BEGAN, NAME, child, pod
 from test_bounded_waits import PLACEMENT as OF_TWO
 
-from gpujob.api.validation.jobs import frozen_digest
+from gpujob.api.frozen_spec import frozen_digest
 from gpujob.lifecycle.actions import (
     Action,
     ConfirmLoss,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gpujob.fleet.pools.arriving import Arriving
@@ -18,7 +19,7 @@ from gpujob.lifecycle.steps.stalling import with_stall
 from gpujob.lifecycle.steps.waiting import Unbound
 from gpujob.status.attempts import progress
 from gpujob.status.job import job_status, telemetry
-from gpujob.status.observe.child import Observation, held_in_vain, waits_for_devices
+from gpujob.status.observe.child import Observation, held_in_vain, waits_for_devices, why_not_bound
 from gpujob.status.records.objects import ChildRecord
 from gpujob.values.untrusted import condition, table
 from gpujob.values.vocabulary import ConditionType, Reason, State
@@ -107,6 +108,9 @@ def _patiently(evaluation: Evaluation, seen: Observation) -> Observation:
     since = before[1] if before is not None and before[0] is seen.state else _since(evaluation, starting)
     evaluation.see(not_running=(seen.state, since))
     ripe = since + (starting if seen.state is State.STARTING else timings.pending)
+    if ripe <= now and (seen.reason, seen.stuck) == (Reason.PLACED, "") and evaluation.child is not None:
+        why = why_not_bound(evaluation.child, evaluation.pods)
+        return replace(seen, reason=Reason.UNSCHEDULABLE, message=why) if why else seen
     if ripe <= now or job.status.get("state") == State.STARTING:
         return seen
     evaluation.requeue(ripe - now)

@@ -84,6 +84,12 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
     if not why:
         evaluation.see(unbound=UNSEEN, taken=UNSEEN, node_away=UNSEEN)
         return None
+    evaluation.watches_nodes = True
+    # Pods that are missing are no matter of room.
+    lost = evaluation.view.lost_rooms if len(evaluation.pods) >= child.pods else {}
+    if not (refusal or lost) and _is_not_looked_at(evaluation, child):
+        evaluation.see(unbound=UNSEEN, taken=UNSEEN, node_away=UNSEEN)
+        return None
     seconds = _unbound_seconds(evaluation, child)
     rest = seconds * evaluation.timings.rest_factor
     since, now = evaluation.sighted_at("unbound", child), evaluation.now.server
@@ -91,12 +97,15 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
         # What was refused on another pool in the same words is not accepted on this one by waiting.
         seconds = 0.0
     left = (since + timedelta(seconds=seconds) - now).total_seconds()
-    # Pods that are missing are no matter of room.
-    lost = evaluation.view.lost_rooms if len(evaluation.pods) >= child.pods else {}
     left = min(left, _seconds_of_lost_rooms(evaluation, child, lost))
     evaluation.requeue(left)
-    evaluation.watches_nodes = True
     return Unbound(left, seconds, why, waits.write_time(now + timedelta(seconds=left)), rest, refusal, lost)
+
+
+def _is_not_looked_at(evaluation: Evaluation, child: ChildRecord) -> bool:
+    """Whether the scheduler has said nothing of the pods without a node: it is away or busy, and no pool is to blame for that."""
+    pods = evaluation.pods
+    return len(pods) >= child.pods and all(pod.node or not pod.waiting_reason for pod in pods)
 
 
 def _seconds_of_lost_rooms(evaluation: Evaluation, child: ChildRecord, lost: Mapping[str, LostRoom]) -> float:
