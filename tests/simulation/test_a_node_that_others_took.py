@@ -57,12 +57,19 @@ def test_a_job_whose_node_others_took_is_placed_again_and_leaves_nothing_out(
     assert sorted(pod["spec"]["nodeName"] for pod in pods) == [f"n{number}" for number in range(nodes + 1)]
 
 
-class Lost(World):
-    """A world in which something becomes of a node of the first child Job before its pods are bound."""
+def _nodes_of(job: Object) -> list[str]:
+    affinity = job["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    return [node for term in affinity["nodeSelectorTerms"] for each in term["matchFields"] for node in each["values"]]
 
-    def __init__(self, story: Story, becomes: str) -> None:
+
+class Lost(World):
+    """A world in which something becomes of a node of a child Job (the first, the second, …) before its pods are bound."""
+
+    def __init__(self, story: Story, becomes: str, child: int = 1) -> None:
         super().__init__(story)
-        self.becomes, self.ran_at, self.met = becomes, list[float](), False
+        self.becomes, self.ran_at, self.left = becomes, list[float](), child
         self.server.on_change.append(self._note)
         room = self.server._has_room
         self.server._has_room = lambda node, pod: self._accepts(node) and room(node, pod)  # type: ignore[method-assign]
@@ -75,17 +82,18 @@ class Lost(World):
         return ready and not node["spec"].get("unschedulable") and not node["spec"].get("taints")
 
     def _note(self, plural: str, event: str, obj: Object) -> None:
-        if (plural, event) == ("jobs", "ADDED") and not self.met:
-            self.met = True
-            self.server.loop.call_later(0.05, self._lose)
+        if (plural, event) == ("jobs", "ADDED"):
+            self.left -= 1
+            if self.left == 0:
+                self.server.loop.call_later(0.05, self._lose, *_nodes_of(obj)[:1])
         if plural == "gpujobs" and (obj.get("status") or {}).get("state") == "Running":
             self.ran_at.append(self.server.loop.time())
 
-    def _lose(self) -> None:
+    def _lose(self, node: str) -> None:
         if self.becomes == "gone":
-            self.server.drop("nodes", ("", "n0"))
+            self.server.drop("nodes", ("", node))
         else:
-            self.server.change("nodes", ("", "n0"), self._change)
+            self.server.change("nodes", ("", node), self._change)
 
     def _change(self, node: Object) -> None:
         match self.becomes:
@@ -125,3 +133,20 @@ def test_a_job_whose_node_is_lost_before_its_pods_are_bound_leaves_nothing_out(
     ]
     assert sorted(live) == [f"n{number}" for number in range(1, nodes + 1)]
     assert world.overlap() == 0.0
+
+
+@pytest.mark.parametrize("becomes", ["gone", "cordoned"])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_the_same_after_an_attempt_that_failed_and_whose_pods_stay_for_their_logs(becomes: str, nodes: int) -> None:
+    async def main() -> Lost:
+        deeds = ((1.0, lambda world: world.submit("a", gpusPerNode=8, nodes=nodes)),)
+        program = Program(runs_for=40.0, evicted=1)
+        world = Lost(Story("lost", deeds, program, nodes=6, until=400.0), becomes, child=2)
+        await world.run()
+        return world
+
+    world = run(main())
+    status = world.server.objects["gpujobs"][TEAM, "a"]["status"]
+    assert (status["state"], status["attempt"]) == ("Succeeded", 3)
+    assert world.ran_at[-1] <= 100.0
+    assert "excludedPools" not in status

@@ -14,7 +14,7 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.lifecycle import actions
 from gpujob.lifecycle.actions import Action, Numbers
 from gpujob.lifecycle.attempts import is_final, next_attempt
-from gpujob.lifecycle.children import current_child
+from gpujob.lifecycle.children import TERMINAL, current_child
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.view import JobView, Made
 from gpujob.status.attempts.spending import gpus_of
@@ -118,12 +118,16 @@ class JobReconciler:
         left = made.seconds_left(self._work.timings.placed, self._work.clock())
         if left <= 0 or job.leaving or job.generation != made.generation:
             return 0.0
+        # Jobs and pods of attempts that have failed stay for their logs.
         children = self._work.index.children_of(job.uid)
+        children = [child for child in children if child.uid == made.uid or not child.ended]
         if len(children) != 1 or not _only_starts(children[0], made) or job.status.get("jobName") == children[0].name:
             return 0.0
         if self._work.index.strays_of(job):
             return 0.0
-        return left if all(map(_is_new, self._work.index.pods_of(job))) else 0.0
+        pods = self._work.index.pods_of(job)
+        pods = [pod for pod in pods if pod.child_uid == made.uid or pod.phase not in TERMINAL]
+        return left if all(map(_is_new, pods)) else 0.0
 
     def _view(self, job: JobRecord) -> JobView:
         index, children = self._work.index, self._work.index.children_of(job.uid)
@@ -136,7 +140,9 @@ class JobReconciler:
             return JobView(
                 job, children, pods, ready, spec_error=error, over_budget=over_budget, strays=index.strays_of(job)
             )
-        departed, starts = index.departed_of(child), not job.status.get("startTime")
+        departed = index.departed_of(child)
+        # Pods of earlier attempts stay for their logs.
+        unbound = not job.status.get("startTime") and sum(bool(pod.node) for pod in index.pods(child)) < child.pods
         return JobView(
             job,
             children,
@@ -149,7 +155,7 @@ class JobReconciler:
             price_now=self._price_now(child),
             strays=index.strays_of(job),
             departed=departed,
-            lost_rooms=index.lost_rooms(child) if starts and sum(bool(pod.node) for pod in pods) < child.pods else {},
+            lost_rooms=index.lost_rooms(child) if unbound else {},
             refused=memory.refused_to(child),
             left_out=memory.excluded,
             telemetry=self._work.telemetry.get(job.uid, SILENT),
