@@ -70,3 +70,17 @@ def test_one_decision_is_repeated_for_a_minute_from_its_first_request() -> None:
     end(creations, OutcomeUnknown(0, "TimeoutError", ""))
     time.now += 1.0
     assert creations.to_repeat(JOB, 1) is None, "a repetition makes the minute no longer"
+
+
+def test_the_refusal_of_a_second_request_does_not_settle_the_first_one() -> None:
+    time = Time()
+    creations = OpenCreations(time)
+    end(creations, OutcomeUnknown(0, "TimeoutError", ""))
+    time.now += 41.0
+    end(creations, ChildNotCreated("exceeded quota"))
+    assert (held := creations.to_repeat(JOB, 1)) is not None
+    assert held.last == 100.0
+    time.now += REPEATED - 41.0
+    assert creations.to_repeat(JOB, 1) is None
+    end(creations, None)
+    assert creations.of(JOB.uid) is None

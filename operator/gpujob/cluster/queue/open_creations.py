@@ -55,14 +55,18 @@ class OpenCreations:
 
     @contextmanager
     def one(self, job: JobRecord, attempt: int, decision: Decision, runtime_classes: Container[str]) -> Iterator[None]:
-        """The requests of one creation, which stays open if their outcome is not known."""
+        """The requests of one creation, which stays open if their outcome is not known, or that of an earlier request of the same
+        decision: that one may still be performed, whatever this one is answered."""
         now, held = self._clock(), self._by_job.get(job.uid)
-        first = held.first if held is not None and held.decision is decision else now
+        earlier = held if held is not None and held.decision is decision else None
+        first = earlier.first if earlier is not None else now
         self._by_job[job.uid] = OpenCreation(job.generation, attempt, decision, runtime_classes, first, now)
         try:
             yield
         except BaseException as error:
-            if not _is_open(error):
+            if earlier is not None and not _is_open(error):
+                self._by_job[job.uid] = earlier
+            elif not _is_open(error):
                 self.settle(job.uid)
             raise
         self.settle(job.uid)
