@@ -104,6 +104,13 @@ class EndUnseen:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmEnd:
+    """End the attempt of a Job that has ended by the pods that the API server has: the watch does not show how they ended."""
+
+    child: ChildRecord
+
+
+@dataclass(frozen=True, slots=True)
 class ConfirmLoss:
     """Check with the API server whether the recorded child is gone, and end the job if it is."""
 
@@ -120,6 +127,7 @@ Action = (
     | ReadRefusal
     | DeleteJob
     | EndUnseen
+    | ConfirmEnd
     | ConfirmLoss
 )
 

@@ -91,5 +91,7 @@ class JobView:
     """Its reporter's last report."""
     lost_rooms: Mapping[str, LostRoom] = field(default_factory=dict)
     """The nodes of its child that have no room for its pod, which is not bound yet, and why."""
+    pods_lag: bool = False
+    """Whether its child Job has ended and the watch does not show how its pods did."""
     disowned: bool = False
     """Whether its child lost the label that the watch selects by: nothing would show its end, so that the attempt ends."""

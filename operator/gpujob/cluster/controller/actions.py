@@ -27,7 +27,6 @@ from gpujob.lifecycle.actions import Action, EndProbe, Finish, GiveBack, WriteSt
 from gpujob.lifecycle.attempts import end_attempt, gone, newly_failed, next_attempt
 from gpujob.lifecycle.children import live_pods, said_of, without_owner
 from gpujob.lifecycle.next_action import next_action
-from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.view import JobView, Made
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.render.attempt import Numbered
@@ -203,9 +202,7 @@ class JobActions:
     async def _by_the_api_server(self, job: JobRecord, child: ChildRecord) -> Mapping[str, Any] | None:
         """The final status by the pods that the API server has: the watch may not have shown yet that they ran."""
         pods = await self._pods_of(job)
-        if not any(pod.started for pod in pods):
-            return None
-        action = self._action_by(job, child, pods)
+        action = self._action_by(job, child, pods) if any(pod.started for pod in pods) else None
         return action.status if isinstance(action, Finish | WriteStatus) else None
 
     def _action_by(self, job: JobRecord, child: ChildRecord, pods: tuple[PodState, ...], **others: Any) -> Action:
@@ -243,16 +240,17 @@ class JobActions:
             return
         child = read_child(held)
         if child.ended:
-            pods, departed = tuple(self._work.index.pods(child)), self._work.index.departed_of(child)
-            view = JobView(job, (child,), pods, departed=departed, left_out=memory.excluded)
-            ending = next_action(view, Sightings(), self._work.moment(), self._work.timings)
-            await self._end_by(job, child, ending.action)
+            await self.confirm_end(job, child)
         elif not is_followed(held, job):
             memory.unlabelled = child
             await self._end_unlabelled(job, child)
             return
         # It exists and the watch does not show it yet: repeated with backoff.
         self._work.requeue_with_backoff(job, "the watch does not show its child Job", job.version)
+
+    async def confirm_end(self, job: JobRecord, child: ChildRecord) -> None:
+        """Ends an attempt whose Job has ended by the pods that the API server has."""
+        await self._end_by(job, child, self._action_by(job, child, await self._pods_of(job)))
 
     async def _end_unlabelled(self, job: JobRecord, child: ChildRecord) -> None:
         pods = await self._pods_of(job)

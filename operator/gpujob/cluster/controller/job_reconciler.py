@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from gpujob.cluster.controller.actions import JobActions
 from gpujob.cluster.queue.open_creations import OpenCreation
@@ -158,6 +158,7 @@ class JobReconciler:
             lost_rooms=index.lost_rooms(child) if unbound else {},
             refused=memory.refused_to(child),
             left_out=memory.excluded,
+            pods_lag=_lag(child, (*index.pods(child), *departed)),
             telemetry=self._work.telemetry.get(job.uid, SILENT),
         )
 
@@ -226,6 +227,8 @@ class JobReconciler:
                 steps.start(job, steps.remove(job))
             case actions.EndUnseen(name, uid):
                 steps.start(job, steps.end_unseen(job, name, uid))
+            case actions.ConfirmEnd(child):
+                steps.start(job, steps.confirm_end(job, child))
             case actions.ConfirmLoss():
                 steps.start(job, steps.confirm_loss(job))
             case actions.Nothing():
@@ -247,6 +250,13 @@ class JobReconciler:
 def _only_starts(child: ChildRecord, made: Made) -> bool:
     """Whether a child is the one that was made, pinned to its nodes, and goes on."""
     return child.uid == made.uid and bool(child.nodes) and not (child.ended or child.leaving or child.paused)
+
+
+def _lag(child: ChildRecord, pods: Sequence[PodState]) -> bool:
+    """Whether a child Job has ended and none of its pods as the watch shows them says how."""
+    if child.ended == "Failed":
+        return not any(pod.phase == "Failed" for pod in pods)
+    return bool(child.ended) and not all(pod.gone or pod.phase in TERMINAL for pod in pods)
 
 
 def _is_new(pod: PodState) -> bool:

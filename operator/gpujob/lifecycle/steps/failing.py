@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpujob.lifecycle import endings
-from gpujob.lifecycle.actions import Action, EndProbe, Nothing, WriteStatus
+from gpujob.lifecycle.actions import Action, ConfirmEnd, EndProbe, Nothing, WriteStatus
 from gpujob.lifecycle.attempts import gone, may_retry
 from gpujob.lifecycle.children import TERMINAL
 from gpujob.lifecycle.failures.causes import failure_of, lost_with_node
@@ -30,6 +30,8 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
     if child.ended != "Failed":
         if _awaits_ended_pods(evaluation, child):
             return Nothing()
+        if evaluation.view.pods_lag:
+            return ConfirmEnd(child)
         if lowered := _with_fewer_pods(evaluation, child):
             return ends.finish(
                 evaluation, child, replace(seen, state=State.FAILED, reason=Reason.CHILD_LOST, message=lowered)
@@ -41,6 +43,8 @@ def ended(evaluation: Evaluation, child: ChildRecord, *, follows: bool) -> Actio
     failure = evaluation.failure_in_vain(child)
     if failure is None and _awaits_failed_pod(evaluation, child):
         return Nothing()
+    if failure is None and evaluation.view.pods_lag:
+        return ConfirmEnd(child)
     if failure is None:
         pods = evaluation.known_pods
         failure = failure_of(child, pods, seen, _faults(evaluation, child, pods), evaluation.first_of(child))

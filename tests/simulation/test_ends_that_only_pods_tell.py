@@ -1,0 +1,45 @@
+"""The watch of pods lags behind that of Jobs, and only the pods tell why the Job ended: the API server itself is asked."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.simulation.api_server import Program
+from tests.simulation.virtual_time import run
+from tests.simulation.world import TEAM, Story, World
+
+BACKOFF: Final = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+FAILURES: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
+    "a broken device": ({}, {"exitCode": 1, "message": "CUDA error: uncorrectable ECC error encountered"}, "DeviceFault"),
+    "a shutdown of the node": ({"reason": "Terminated", "message": "imminent node shutdown"}, {"exitCode": 143}, "NodeLost"),
+    "an admission": ({"reason": "UnexpectedAdmissionError", "message": "Allocate failed"}, {"exitCode": 1}, "PodNotAdmitted"),
+}  # fmt: skip
+"""What the pod's status says, and its container's end; the reason that this is."""
+
+
+@pytest.mark.parametrize("lag", [0.0, 8.0, 60.0])
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_failure_of_the_infrastructure_is_no_failure_of_the_program(kind: str, lag: float) -> None:
+    said, ended, reason = FAILURES[kind]
+
+    async def main() -> World:
+        deeds = ((1.0, lambda world: world.submit("a", gpusPerNode=8)), (30.0, fail))
+        world = World(Story("lag", deeds, Program(runs_for=1e6), nodes=3, until=200.0))
+        await world.run()
+        return world
+
+    def fail(world: World) -> None:
+        server = world.server
+        world.processes[0].late.update(pods=server.loop.time() + lag)
+        ((key, pod),) = server.objects["pods"].items()
+        state = {"terminated": {"reason": "Error", "startedAt": server._started(key), **ended}}
+        status = {"phase": "Failed", **said, "containerStatuses": [{"name": "train", "state": state}]}
+        server.change("pods", key, lambda pod: pod.update(status=status))
+        server._note_end(key)
+        server.loop.call_later(0.3, server._fail_job, pod["metadata"]["ownerReferences"][0]["uid"], *BACKOFF)
+
+    status = run(main()).server.objects["gpujobs"][TEAM, "a"]["status"]
+    assert (status["state"], status["attempt"], status["failures"]) == ("Running", 2, {"infrastructure": 1})
+    assert [entry["reason"] for entry in status["attempts"]] == [reason]
