@@ -1,4 +1,4 @@
-"""The watch of pods lags behind that of Jobs, and only the pods tell why the Job ended: the API server itself is asked."""
+"""The watch of pods lags behind that of Jobs, and only the pods show why the Job ended: the API server itself is asked."""
 
 from __future__ import annotations
 
