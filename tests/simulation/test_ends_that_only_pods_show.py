@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.simulation.api_server import Program
+from tests.simulation.api_server import Object, Program
 from tests.simulation.virtual_time import run
 from tests.simulation.world import TEAM, Story, World
 
@@ -15,6 +15,7 @@ FAILURES: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
     "a broken device": ({}, {"exitCode": 1, "message": "CUDA error: uncorrectable ECC error encountered"}, "DeviceFault"),
     "a shutdown of the node": ({"reason": "Terminated", "message": "imminent node shutdown"}, {"exitCode": 143}, "NodeLost"),
     "an admission": ({"reason": "UnexpectedAdmissionError", "message": "Allocate failed"}, {"exitCode": 1}, "PodNotAdmitted"),
+    "a fault of the node": ({}, {"exitCode": 1}, "DeviceFault"),
 }  # fmt: skip
 """What the pod's status says, and its container's end; the reason that this is."""
 
@@ -34,6 +35,8 @@ def test_a_failure_of_the_infrastructure_is_no_failure_of_the_program(kind: str,
         server = world.server
         world.processes[0].late.update(pods=server.loop.time() + lag)
         ((key, pod),) = server.objects["pods"].items()
+        if kind == "a fault of the node":
+            server.change("nodes", ("", pod["spec"]["nodeName"]), lambda node: _lose_a_device(node, server.stamp()))
         state = {"terminated": {"reason": "Error", "startedAt": server._started(key), **ended}}
         status = {"phase": "Failed", **said, "containerStatuses": [{"name": "train", "state": state}]}
         server.change("pods", key, lambda pod: pod.update(status=status))
@@ -43,3 +46,14 @@ def test_a_failure_of_the_infrastructure_is_no_failure_of_the_program(kind: str,
     status = run(main()).server.objects["gpujobs"][TEAM, "a"]["status"]
     assert (status["state"], status["attempt"], status["failures"]) == ("Running", 2, {"infrastructure": 1})
     assert [entry["reason"] for entry in status["attempts"]] == [reason]
+
+
+def _lose_a_device(node: Object, now: str) -> None:
+    fault = {
+        "type": "GPUMissing",
+        "status": "True",
+        "reason": "GPUMissing",
+        "message": "7 of 8",
+        "lastTransitionTime": now,
+    }
+    node["status"]["conditions"] = [*node["status"].get("conditions", []), fault]

@@ -208,9 +208,11 @@ class JobActions:
     def _action_by(self, job: JobRecord, child: ChildRecord, pods: tuple[PodState, ...], **others: Any) -> Action:
         """The next action by pods that the API server has, whatever the watch shows; `others`: more of the view."""
         memory, read = self._work.remember(job.uid), self._work.telemetry.get(job.uid, SILENT)
-        departed, refused = self._work.index.departed_of(child), memory.refused_to(child)
+        index, refused = self._work.index, memory.refused_to(child)
+        departed, ready = index.departed_of(child), index.nodes_ready(pods)
         known = {"made": memory.made, "left_out": memory.excluded, "departed": departed, "refused": refused, **others}
-        view = JobView(job, (child,), pods, telemetry=read, **known)
+        faults = index.node_faults((*pods, *departed))
+        view = JobView(job, (child,), pods, ready, faults=faults, telemetry=read, **known)
         return next_action(view, memory.sightings, self._work.moment(), self._work.timings).action
 
     async def end_trial(self, job: JobRecord, child: ChildRecord, result: Result) -> None:
