@@ -148,7 +148,7 @@ class ClusterIndex(OwnedObjects):
     def lost_rooms(self, child: ChildRecord) -> dict[str, LostRoom]:
         """The nodes of a child whose pods are not all bound that have no room for them, and why."""
         nodes, pods = self.cache.objects("nodes"), {pod.node: pod.tolerated for pod in self.pods(child)}
-        rooms = (room for room in child.reservations() if room.node not in {"", *pods})
+        rooms = (room for room in child.reservations() if room.node and room.node not in pods)
         at = ((room, cast("Node | None", nodes.get(("", room.node)))) for room in rooms)
         lost = {room.node: self._index.lost_room(room, node, pods.get("", ())) for room, node in at}
         return {name: why for name, why in lost.items() if why is not None}
