@@ -57,3 +57,40 @@ def _lose_a_device(node: Object, now: str) -> None:
         "lastTransitionTime": now,
     }
     node["status"]["conditions"] = [*node["status"].get("conditions", []), fault]
+
+
+def test_pods_of_which_none_failed_are_asked_for_a_few_times_alone() -> None:
+    """The Job ends by its deadline while the watch shows nothing of its pod."""
+    lists = list[str]()
+
+    def end(world: World) -> None:
+        server = world.server
+        ((key, pod),) = server.objects["pods"].items()
+        state = {"terminated": {"reason": "Completed", "startedAt": server._started(key), "exitCode": 0}}
+        status = {"phase": "Succeeded", "containerStatuses": [{"name": "train", "state": state}]}
+        server.change("pods", key, lambda pod: pod.update(status=status))
+        server._note_end(key)
+        uid = pod["metadata"]["ownerReferences"][0]["uid"]
+        server.loop.call_later(
+            0.3, server._fail_job, uid, "DeadlineExceeded", "Job was active longer than specified deadline"
+        )
+
+    def freeze(world: World) -> None:
+        process = world.processes[0]
+        process.late.update(pods=50.0)
+        asked = process.reconciler._steps.confirm_end
+
+        async def confirm(job: Any, child: Any) -> None:
+            lists.append(job.name)
+            await asked(job, child)
+
+        process.reconciler._steps.confirm_end = confirm
+
+    async def main() -> World:
+        deeds = ((0.9, freeze), (1.0, lambda world: world.submit("a", gpusPerNode=8)), (30.0, end))
+        world = World(Story("lag", deeds, Program(runs_for=1e6), nodes=3, until=200.0))
+        await world.run()
+        return world
+
+    assert run(main()).server.objects["gpujobs"][TEAM, "a"]["status"]["state"] == "Failed"
+    assert 1 <= len(lists) <= 10

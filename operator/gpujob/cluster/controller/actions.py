@@ -207,11 +207,11 @@ class JobActions:
 
     def _action_by(self, job: JobRecord, child: ChildRecord, pods: tuple[PodState, ...], **others: Any) -> Action:
         """The next action by pods that the API server has, whatever the watch shows; `others`: more of the view."""
-        memory, read = self._work.remember(job.uid), self._work.telemetry.get(job.uid, SILENT)
-        index, refused = self._work.index, memory.refused_to(child)
-        departed, ready = index.departed_of(child), index.nodes_ready(pods)
-        known = {"made": memory.made, "left_out": memory.excluded, "departed": departed, "refused": refused, **others}
+        index, memory = self._work.index, self._work.remember(job.uid)
+        departed, refused = index.departed_of(child), memory.refused_to(child)
+        read, ready = self._work.telemetry.get(job.uid, SILENT), index.nodes_ready(pods)
         faults = index.node_faults((*pods, *departed))
+        known = {"made": memory.made, "left_out": memory.excluded, "departed": departed, "refused": refused, **others}
         view = JobView(job, (child,), pods, ready, faults=faults, telemetry=read, **known)
         return next_action(view, memory.sightings, self._work.moment(), self._work.timings).action
 
@@ -231,7 +231,6 @@ class JobActions:
         name, memory = str(job.status["jobName"]), self._work.remember(job.uid)
         held = await self._writer.find_child(job, name)
         if held is None and (deleted := memory.unlabelled) is not None and deleted.name == name:
-            # The status did not take it the first time.
             await self._end_unlabelled(job, deleted)
             return
         if held is None:
@@ -247,7 +246,6 @@ class JobActions:
             memory.unlabelled = child
             await self._end_unlabelled(job, child)
             return
-        # It exists and the watch does not show it yet: repeated with backoff.
         self._work.requeue_with_backoff(job, "the watch does not show its child Job", job.version)
 
     async def confirm_end(self, job: JobRecord, child: ChildRecord) -> None:
@@ -268,6 +266,8 @@ class JobActions:
                 await self.write(job, status)
             case EndProbe(result=result):
                 await self.end_trial(job, child, result)
+            case _:
+                self._work.requeue_with_backoff(job, "its pods do not show how its child ended", job.version)
 
     async def end_unseen(self, job: JobRecord, name: str, uid: str) -> None:
         """Deletes a Job that no watch shows and no status names; keeps one that the watch will show."""

@@ -158,7 +158,7 @@ class JobReconciler:
             lost_rooms=index.lost_rooms(child) if unbound else {},
             refused=memory.refused_to(child),
             left_out=memory.excluded,
-            pods_lag=_lag(child, (*index.pods(child), *departed)),
+            pods_lag=bool(child.ended) and _lag(child, (*index.pods(child), *departed)),
             telemetry=self._work.telemetry.get(job.uid, SILENT),
         )
 
@@ -256,7 +256,7 @@ def _lag(child: ChildRecord, pods: Sequence[PodState]) -> bool:
     """Whether a child Job has ended and none of its pods as the watch shows them says how."""
     if child.ended == "Failed":
         return not any(pod.phase == "Failed" for pod in pods)
-    return bool(child.ended) and not all(pod.gone or pod.phase in TERMINAL for pod in pods)
+    return not all(pod.gone or pod.phase in TERMINAL for pod in pods)
 
 
 def _is_new(pod: PodState) -> bool:
