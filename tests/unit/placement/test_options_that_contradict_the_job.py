@@ -184,7 +184,28 @@ def test_variables_of_a_command_line(words: list[str], warned: bool) -> None:
     ("cat <<EOF2\ntorchrun t.py\nEOF\ntorchrun --nproc_per_node=8 t.py", []),
     ("cat <<A <<B\na\nA\nb\nB\ntorchrun --nproc_per_node=8 t.py", []),
     ("python <<< x; torchrun --nproc_per_node=8 t.py", []),
-    ("torchrun --nproc_per_node=${NPROC:-8} t.py", []),
+    ("torchrun --nproc_per_node=${NPROC:-8} t.py", ["--nproc_per_node=8"]),
+    ("torchrun --nproc_per_node ${NPROC-8} t.py", ["--nproc_per_node=8"]),
+    ("torchrun --nproc_per_node=${NPROC:-2} t.py", []),
+    ("NPROC=4; torchrun --nproc_per_node=${NPROC:-8} t.py", []),
+    ("read NPROC < n; torchrun --nproc_per_node=${NPROC:-8} t.py", []),
+    ("torchrun --nproc_per_node=${PET_NPROC_PER_NODE:-8} t.py", []),
+    ("torchrun --nnodes=${WORLD_SIZE:-4} t.py", []),
+    ("torchrun --nproc_per_node=${NPROC:+8} t.py", []),
+    ("bash -c 'torchrun --nproc_per_node=8 t.py'", ["--nproc_per_node=8"]),
+    ("cd /w && exec /bin/bash -lc 'cd x; torchrun --nproc_per_node=${N:-8} t.py'", ["--nproc_per_node=8"]),
+    ("N=2 bash -c 'torchrun --nproc_per_node=${N:-8} t.py'", []),
+    ("[ -n \"$D\" ] && bash -c 'torchrun --nproc_per_node=8 t.py'", []),
+    ("bash -c 'if a; then torchrun --nproc_per_node=8 t.py; fi'", []),
+    ("bash run.sh torchrun --nproc_per_node=8", []),
+    ("bash -c 'export CUDA_VISIBLE_DEVICES=0; python a.py'; torchrun t.py", []),
+    ("bash -c 'export CUDA_VISIBLE_DEVICES=0; torchrun t.py'", ["CUDA_VISIBLE_DEVICES=0"]),
+    ("CUDA_VISIBLE_DEVICES=0 bash -c 'torchrun t.py'", ["CUDA_VISIBLE_DEVICES=0"]),
+    ('bash -c "bash -c \\"torchrun --nproc_per_node=8 t.py\\""', []),
+    ("accelerate launch --num_processes 8 train --lr 1", ["--num_processes=8"]),
+    ("accelerate launch --num_processes=8 --no_python ./train.sh", ["--num_processes=8"]),
+    ("accelerate launch --multi_gpu train --num_processes 8", []),
+    ("accelerate launch train --num_processes 8", []),
     ("N=8; torchrun --nproc_per_node=$N t.py", []),
     ("torchrun --nproc_per_node=$((1 + 7)) t.py", []),
     ("torchrun --nproc_per_node=`nvidia-smi -L | wc -l` t.py", []),
@@ -320,3 +341,20 @@ def test_no_line_of_a_script_is_read_for_long() -> None:
     assert [*launches(["torchrun", "--nnodes=12345678"])] == []
     assert chosen("0\n") is None
     assert chosen("-1") == {-1}
+
+
+@pytest.mark.parametrize(("more", "warned"), [
+    ({}, True),
+    ({"env": [{"name": "N", "value": "2"}]}, False),
+    ({"envByBackend": {"rocm": [{"name": "N", "value": "2"}]}}, False),
+    ({"envFrom": [{"configMapRef": {"name": "c"}}]}, False),
+    ({"env": [{"name": "M", "value": "2"}]}, True),
+])  # fmt: skip
+def test_the_default_of_a_variable_counts_where_the_job_does_not_set_it(more: dict[str, Any], warned: bool) -> None:
+    found = warnings(gpusPerNode=2, command=["bash", "-c", "torchrun --nproc_per_node=${N:-8} t.py"], **more)
+    assert bool(found) is warned
+
+
+def test_arguments_without_a_program_are_those_of_an_unknown_one() -> None:
+    for words in (["--nproc_per_node=8", "t.py"], ["-m", "torch.distributed.run", "--nproc_per_node=8"], ["--tp", "8"]):
+        assert warnings(gpusPerNode=2, args=words) == []

@@ -95,7 +95,9 @@ def programs_of(spec: GPUJobSpec) -> tuple[Program, ...]:
 
 def _program(spec: GPUJobSpec, shape: ShapeChoice | None) -> Program:
     words = (*spec.command, *((shape and shape.args) or spec.args))
-    steps = steps_of(words)
+    backends = (getattr(spec.env_by_backend, of_stack, ()) for of_stack in ("cuda", "rocm"))
+    named = {each.name for of in (spec.env, *backends, shape.env if shape else ()) for each in of}
+    steps = steps_of(words, None if spec.env_from else named)
     every = _targets(steps)
     found = set.intersection(*(set(each.items()) for each in every)) if every else set[tuple[str, str | None]]()
     said = [Visible(name, value, "on the command line") for name, value in sorted(found) if value is not None]

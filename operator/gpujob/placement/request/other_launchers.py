@@ -125,11 +125,18 @@ def _said(launcher: str, rest: Sequence[str]) -> Mapping[str, tuple[str, str]] |
             return None
         rest = rest[taken:]
     if known.has_script:
-        before = list(takewhile(lambda word: not (word.endswith(".py") or word in ("-m", "--module", "--")), rest))
+        before = list(takewhile(lambda pair: not _is_script(*pair), zip(rest, ["-", *rest], strict=False)))
         if len(before) == len(rest):
             return None  # Without its script the launcher's options look like those of the script.
-        rest = before
+        rest = rest[: len(before)]
     return dict(_options(rest))
+
+
+def _is_script(word: str, previous: str) -> bool:
+    """Whether a word is a launcher's script, or comes just before it: one that may be the value of the option before it is none."""
+    if word.endswith((".py", ".sh")) or word in ("-m", "--module", "--"):
+        return True
+    return not word.startswith("-") and not (previous.startswith("-") and "=" not in previous)
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple
 
@@ -37,12 +37,47 @@ class Step(NamedTuple):
     sure: bool = True
 
 
-def steps_of(words: Sequence[str]) -> Sequence[Step]:
-    """The commands that a command line starts."""
+def steps_of(words: Sequence[str], given: Collection[str] | None = ()) -> Sequence[Step]:
+    """The commands that a command line starts. `given`: the variables that its container has, None if they are unknown; of others the
+    default counts (`${N:-8}`).
+    """
     script = _script(words)
     if script is None:
         return [Step(line)] if (line := [word for word in words if len(word) <= LONGEST]) else []
-    return _of_script(script) if len(script) <= LONGEST else []
+    if len(script) > LONGEST:
+        return []
+    steps = _of_script(_DEFAULT.sub(lambda part: part[0] if _may_have(part[1], given, script) else part[2], script))
+    return [inner for step in steps for inner in _within(step, given, last=step is steps[-1])]
+
+
+_DEFAULT: Final = re.compile(r"\$\{(\w+):?-([0-9]{1,6})\}")
+_OF_OPERATOR: Final = re.compile(
+    r"PET_\w+|GPUJOB_\w+|(?:LOCAL_)?(?:RANK|WORLD_SIZE)|NODE_RANK|MASTER_\w+|OMP_NUM_THREADS"
+)
+"""Variables that the operator sets, some of them for some gangs only."""
+
+
+def _may_have(name: str, given: Collection[str] | None, script: str) -> bool:
+    """Whether a variable of a script may have a value: the container's, or one that the script gives it."""
+    if given is None or name in given or _OF_OPERATOR.fullmatch(name):
+        return True
+    return re.search(rf"(?<![\w$]){name}\b", script.replace("${" + name, "")) is not None
+
+
+def _within(step: Step, given: Collection[str] | None, *, last: bool) -> Sequence[Step]:
+    """The commands of a step that starts a shell with a script of its own, whose variables end with it; else the step."""
+    own = list(takewhile(_ASSIGNED.match, step.words))
+    started = step.words[len(own) :]
+    if not started or started[0].rsplit("/", 1)[-1] not in SHELLS or (script := _script(started)) is None:
+        return [step]
+    if "\\" in script:
+        return []  # What is left of the outer script's quotes is unknown.
+    assigned = (word.partition("=")[0] for word in own)
+    found = steps_of(started, None if given is None else {*given, *assigned})
+    return [Step([*own, *words], sure and step.sure and (last or words[0] != "export")) for words, sure in found]
+
+
+_ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
 
 
 def _script(words: Iterable[str]) -> str | None:
