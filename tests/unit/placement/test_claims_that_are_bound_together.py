@@ -52,6 +52,25 @@ def named(*names: str) -> list[Object]:
     return [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
 
 
+@pytest.mark.parametrize("plain", ["c", "d"])
+@pytest.mark.parametrize("names", ["vw", "wv"])
+def test_of_equal_volumes_a_claim_leaves_those_that_another_one_needs(plain: str, names: str) -> None:
+    """One of two claims selects a label, and both volumes have one size."""
+    selecting = claim("local", selector={"matchLabels": {"t": "x"}})
+    each = [claim("local") if name == plain else selecting for name in "cd"]
+    objects = [one | {"metadata": {"name": name, "namespace": "default"}} for one, name in zip(each, "cd", strict=True)]
+    there = [volume(name, HOST, "a") for name in names]
+    there[0] = there[0] | {"metadata": {"name": names[0], "labels": {"t": "x"}}}
+    assert outcome(place(fleet(LOCAL, A, B, *objects, *there, catalog=ANY_IMAGES), CD)) == "a"
+
+
+@pytest.mark.parametrize("nodes", ["ab", "ba"])
+def test_the_order_of_volumes_changes_no_sentence(nodes: str) -> None:
+    there = [volume(f"p{node}", HOST, f"other-{node}") for node in nodes]
+    found = place(fleet(LOCAL, A, B, *claims("c"), *there, catalog=ANY_IMAGES), named("c"))
+    assert "kubernetes.io/hostname In other-a other-b" in summary.summary(found)
+
+
 def own(count: int, storage_class: str = "local") -> list[Object]:
     return [{**of_pod(storage_class), "name": f"e{number}"} for number in range(count)]
 

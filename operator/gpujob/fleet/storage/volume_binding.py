@@ -1,12 +1,13 @@
 """Several claims that are not bound: each takes a PersistentVolume of its own, on the node of the pod.
 
 As kube-scheduler does (k8s.io/kubernetes pkg/scheduler/framework/plugins/volumebinding): the smallest claim first takes the smallest
-PersistentVolume that fits, one that is kept for it before others. What finds none is made, where its StorageClass makes volumes.
+PersistentVolume that fits, one that is kept for it before others. What finds none is made, where its StorageClass makes volumes. Of
+equally large ones kube-scheduler takes any, and tries again: here the one that the fewest claims can take goes first.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -105,19 +106,20 @@ class Binding:
     def _bound(self, ties: Sequence[Tie], made: Sequence[bool]) -> _Taken | None:
         """What the claims take of the PersistentVolumes with these requirements; None if one finds none and none is made for it."""
         taken, before = _Taken(), self._volumes.taken
+        takers = Counter(each.name for offers in self._offers for tie in ties for each in offers.get(tie, ()))
         for (wanted, _), offers, can_be_made in zip(self._limited, self._offers, made, strict=True):
             every = (each for tie in ties for each in offers.get(tie, ()))
             there = [each for each in every if each.name not in taken and each.name not in before]
             if there:
-                taken[min(there, key=_first).name] = wanted.key
+                taken[min(there, key=lambda each: _first(each, takers)).name] = wanted.key
             elif not can_be_made:
                 return None
         return taken
 
 
-def _first(offer: Offer) -> tuple[bool, int, str]:
+def _first(offer: Offer, takers: Mapping[str, int]) -> tuple[bool, int, int, str]:
     """The order in which a claim takes volumes."""
-    return offer.volume.kept_for is None, offer.volume.size or 0, offer.name
+    return offer.volume.kept_for is None, offer.volume.size or 0, takers[offer.name], offer.name
 
 
 def after(volumes: Volumes, named: Sequence[Wanted], own: Sequence[Wanted], nodes: Iterable[str]) -> Volumes:

@@ -114,11 +114,13 @@ UNTIED: Final = Tie()
 
 
 def alternatives_in_words(ties: Sequence[Tie]) -> str:
-    """What is required of a node that must satisfy one of these, at least one: the names of many local disks' nodes are one list."""
-    names = dict.fromkeys(name for tie in ties for name in tie.named or ())
+    """What is required of a node that must satisfy one of these, at least one, whatever their order: the names of many local disks'
+    nodes are one list.
+    """
+    names = {name for tie in ties for name in tie.named or ()}
     if len(ties) > 1 and all(tie.named is not None for tie in ties):
-        return one_line(str(Expression(HOSTNAME, "In", tuple(names))))
-    return f"{ties[0]}" + (f", or what {len(ties) - 1} more ask for" if len(ties) > 1 else "")
+        return one_line(str(Expression(HOSTNAME, "In", tuple(sorted(names)))))
+    return min(map(str, ties)) + (f", or what {len(ties) - 1} more ask for" if len(ties) > 1 else "")
 
 
 def one_of(ties: Iterable[Tie]) -> Tie:
