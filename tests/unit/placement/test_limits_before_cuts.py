@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import ANY_IMAGES, H100, L4, MI300X, T4, Object, demand, fleet, gpupool, images, node
+from builders import ANY_IMAGES, H100, H200, L4, MI300X, T4, Object, demand, fleet, gpupool, images, node
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.load import load_catalog
@@ -152,3 +152,38 @@ def test_fewer_nodes_are_the_fix_where_no_domain_of_the_fabric_has_more(leaves: 
     pool = gpupool("lab", {"rack": "a"}, fabric={"topologyKey": "leaf"})
     known = [node(f"n{i}", H100, labels={"rack": "a", "leaf": leaf}) for i, leaf in enumerate(leaves)]
     assert change(pool, *known, nodes=len(leaves)) == ("spec.nodes", fits)
+
+
+def asked(gpus: int, **placement: Any) -> dict[str, Any]:
+    return {"gpusPerNode": gpus, "placement": placement}
+
+
+SPOT = {"karpenter.sh/capacity-type": "spot"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "spec", "right"),
+    [
+        # A shape gets another device, or a list another entry, and the program and its gang stay as they are.
+        ([DEAR, node("m", MI300X)],
+         {"gpuMemory": "100G", "shapes": [{"accelerator": "MI355X", "gpusPerNode": 8}, {"accelerator": "H100", "gpusPerNode": 4}]},
+         ("spec.shapes[0].accelerator", "MI300X")),
+        ([DEAR, node("e", H200)], {"gpuMemory": "90G", "placement": {"accelerators": {"allow": ["H100"]}}},
+         ("spec.placement.accelerators.allow", ["H100", "H200"])),
+        ([DEAR, node("e", H200)], {"gpuMemory": "90G", "placement": {"accelerators": {"deny": ["H200"]}}},
+         ("spec.placement.accelerators.deny", None)),
+        ([node("l", L4, 4), node("s", L4, 8, labels=SPOT)], asked(5),
+         ("spec.placement.capacityTypes", ["OnDemand", "Reserved", "Spot"])),
+        ([node("l", L4, 7), node("s", L4, 8, labels={"pool": "x"}), gpupool("x", {"pool": "x"})],
+         asked(8, pools={"deny": ["x"]}), ("spec.placement.pools.deny", None)),
+        # A vendor that the job does not name comes after that.
+        ([node("l", L4, 7), node("m", MI300X)], asked(8, vendors=["NVIDIA"]), ("spec.gpusPerNode", 7)),
+        ([node("l", L4, 1), node("m", MI300X)], asked(8, accelerators={"allow": ["L4"]}), ("spec.gpusPerNode", 1)),
+        ([DEAR, node("m", MI300X)], {"gpuMemory": "100G", "placement": {"vendors": ["NVIDIA"]}}, ("spec.gpuMemory", "84G")),
+        ([node("m", MI300X)], asked(8, vendors=["NVIDIA"]), ("spec.placement.vendors", ["AMD", "NVIDIA"])),
+    ],
+)  # fmt: skip
+def test_the_program_is_cut_after_the_lists_and_before_the_vendor(
+    objects: list[Object], spec: dict[str, Any], right: tuple[str, object]
+) -> None:
+    assert change(*objects, **spec) == right

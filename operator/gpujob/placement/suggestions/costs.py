@@ -39,12 +39,13 @@ SMALLER_BATCH: Final = 0.4
 FEWER_REQUESTS_AT_ONCE: Final = 0.4
 SMALLER_RANK: Final = 0.45
 OPTIMIZER_OF_8_BITS: Final = 0.45
+LESS: Final = 0.46
+"""Less memory of each GPU, fewer GPUs or fewer nodes; with the share that is given up less than `LESS_AT_MOST`, see `of_less`."""
+LESS_AT_MOST: Final = 0.59
 ROOT: Final = 0.5
 BUDGET_DROPPED: Final = 0.5
 AMOUNT_OF_A_SHARE: Final = 0.5
 """An amount is written where the job leaves it to the node's share."""
-SMALLER_CLAIM: Final = 0.5
-"""Any smaller claim costs more than this: a job with fewer nodes takes longer, one without the disk for its files fails."""
 OTHER_PRECISION: Final = 0.5
 """Another number format; in the order of the formats that are tried, `NEXT_NAME` more each."""
 OTHER_VERSION: Final = 0.5
@@ -59,6 +60,8 @@ OTHER_VENDOR: Final = 0.595
 UNKNOWN_NAME_DROPPED: Final = 0.6
 PRIORITY_DROPPED: Final = 0.6
 """The PriorityClass of which a quota leaves too little is left out."""
+SMALLER_CLAIM: Final = 0.6
+"""Any smaller claim costs more than this: a job with fewer nodes takes longer, one without the disk for its files fails."""
 FEWER_TOKENS: Final = 0.6
 NARROWER_WEIGHTS: Final = 0.62
 """A served model is loaded in a number format of fewer bits; `NEXT_NAME` more for each step."""
@@ -78,6 +81,13 @@ LARGEST_LESS: Final = 0.94
 """The most that a lower amount of a resource costs, so that no amount at all costs more."""
 AMOUNT_DROPPED: Final = 0.95
 PRICE_LIMIT_DROPPED: Final = 0.95
+
+
+def of_less(share: float) -> float:
+    """The cost of less memory of each GPU, of fewer GPUs or nodes, by the share that is given up: more than that of any longer list or
+    other device of the vendors that the job names, less than that of another vendor.
+    """
+    return LESS + (LESS_AT_MOST - LESS) * share
 
 
 def of_a_cut(distance: float, limited: bool) -> float:

@@ -30,9 +30,11 @@ def less_memory(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cat
         fits = same or most_bytes(wanted, usable)
         changed = demand.but(gpu_memory=fits)
         before = demand.as_written("gpu_memory", shortest_quantity(wanted))
-        # The same number in the other unit is what was meant.
-        less = proposed if same else cut
-        yield less(1 - fits / wanted, "spec.gpuMemory", before, shortest_quantity(fits), changed)
+        share, after = 1 - fits / wanted, shortest_quantity(fits)
+        if same:  # The same number in the other unit is what was meant.
+            yield proposed(share, "spec.gpuMemory", before, after, changed)
+        else:
+            yield cut(costs.of_less(share), "spec.gpuMemory", before, after, changed)
 
 
 def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
@@ -90,7 +92,7 @@ def fewer_nodes(demand: Demand, candidate: Candidate, nodes: int) -> Proposal:
     gang = candidate.gang
     resized = demand.but(gangs=(Gang(nodes, 1),))
     changed = resized if demand.sized_by_model else demand.changed(gang, replace(gang, nodes=nodes))
-    return cut(1 - nodes / gang.nodes, gang.field("nodes"), gang.nodes, nodes, changed)
+    return cut(costs.of_less(1 - nodes / gang.nodes), gang.field("nodes"), gang.nodes, nodes, changed)
 
 
 def fewer_gpus(demand: Demand, candidate: Candidate, most: int) -> Proposal:
@@ -98,7 +100,8 @@ def fewer_gpus(demand: Demand, candidate: Candidate, most: int) -> Proposal:
     gang = candidate.gang
     gpus = first_that_divides(demand, gang, range(most, 0, -1)) or most
     changed = demand.changed(gang, replace(gang, gpus_per_node=gpus))
-    return cut(1 - gpus / gang.gpus_per_node, gang.field("gpusPerNode"), gang.gpus_per_node, gpus, changed)
+    distance = costs.of_less(1 - gpus / gang.gpus_per_node)
+    return cut(distance, gang.field("gpusPerNode"), gang.gpus_per_node, gpus, changed)
 
 
 def first_that_divides(demand: Demand, gang: Gang, counts: Iterable[int]) -> int | None:
