@@ -147,6 +147,24 @@ def test_devices_that_nothing_identifies_may_have_a_list_price(
     )
 
 
+@pytest.mark.parametrize("limit", [{"maxPricePerHour": "100"}, {"budget": "100"}])
+@pytest.mark.parametrize(
+    ("objects", "nodes"),
+    [
+        ([UNKNOWN, node("h", H100)], 2),
+        ([UNKNOWN, node("h", H100, price="2")], 2),
+        ([UNKNOWN, node("h", H100), node("c", H100, cordoned=True)], 3),
+        ([UNKNOWN_AMD, node("m", MI300X)], 2),
+    ],
+)
+def test_a_gang_over_nodes_of_which_one_is_unidentified_may_have_a_list_price(
+    objects: list[Object], nodes: int, limit: dict[str, str]
+) -> None:
+    found = decision(*objects, gpusPerNode=8, nodes=nodes, placement=limit)
+    assert found.verdict is Verdict.MISCONFIGURED, summary(found)
+    assert "node u: no label or catalog row identifies the devices" in summary(found)
+
+
 @pytest.mark.parametrize("fields", [{"deviceMode": "HostDevices"}, {"acelerator": "MI300X"}])
 @pytest.mark.parametrize("spec", [{"gpusPerNode": 8}, {"gpusPerNode": 8, "nodes": 2}, {"gpuMemory": "80G"}])
 def test_a_pool_that_cannot_be_read_may_say_what_its_nodes_have(fields: dict[str, Any], spec: dict[str, Any]) -> None:

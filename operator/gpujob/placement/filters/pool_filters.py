@@ -181,12 +181,12 @@ def hosts_over_cap(demand: Demand, price: int | None) -> Finding | None:
 
 
 def price_unknown(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """A price limit or a budget is set and the pool has no price. Devices that nothing identifies have none for that reason, and what
-    `unread` asks for may bring the list price.
+    """A price limit or a budget is set and the pool has no price. Devices that nothing identifies, those of some of its nodes too, have
+    none for that reason, and what `unread` asks for may bring the list price.
     """
     if pool.price is not None or not (demand.budgeted or demand.max_price is not None):
         return None
-    if pool.accelerator is None and pool.problem is not None:
+    if pool.problem is not None and (pool.accelerator is None or pool.problem.reason is Reason.DEVICE_UNKNOWN):
         return None
     field = "maxPricePerHour" if demand.max_price is not None else "budget"
     return Finding(

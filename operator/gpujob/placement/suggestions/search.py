@@ -40,7 +40,7 @@ NOT_FOUND: Final = "no change of the job was found that makes it fit"
 MOST_CHANGES: Final = 4
 """The most changes that are shown together; with more it is hardly the same job."""
 
-ALONE: Final = 8
+ALONE: Final = 4
 """The most kinds of pools that are searched one by one if no change, or no small one, was found for all together."""
 
 TRIED: Final = 96
