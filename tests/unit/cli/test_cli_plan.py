@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from builders import H100, L4, gpupool, node
 from cli_room import MIXED, ROOT, Command, check_golden, manifest
 
 HELLO = ROOT / "examples" / "01-hello-gpu.yaml"
@@ -144,8 +145,8 @@ def with_another_type(path: Path, **labels: str) -> Path:
     """The mixed cluster, in which one of the two MI300X nodes has these labels too."""
     nodes = list(yaml.safe_load_all(MIXED.read_text()))
     found = [each for each in nodes if each["kind"] == "Node" and each["metadata"]["name"] == "mi300x-1"]
-    for node in found:
-        node["metadata"]["labels"] |= labels
+    for each in found:
+        each["metadata"]["labels"] |= labels
     assert found
     path.write_text(yaml.safe_dump_all(nodes))
     return path
@@ -303,6 +304,21 @@ def test_what_cannot_be_read_is_said_and_stops_nothing(plan: Command, tmp_path: 
     assert answer.err.splitlines()[0] == "not read: a Node without metadata.name is left out"
     assert len(answer.err.splitlines()) == 3
     assert "not read: GPUPool mine cannot be read, so nothing runs on its nodes: spec." in answer.err
+
+
+def test_the_error_of_a_gpupool_stands_once_in_the_plan(plan: Command, tmp_path: Path) -> None:
+    said = 'spec.price: must be a table of keys and values, for example price: {perGPUHour: "1.20"}, got 1'
+    after = "Why not mine: it can be decided about once GPUPool mine can be read"
+    labelled = [node("a", H100, labels={"pool": "x"}), gpupool("mine", {"pool": "x"}, price=1)]
+    for objects, above, why in ((labelled, True, False), ([*labelled, node("l", L4)], False, True)):
+        cluster = tmp_path / f"{len(objects)}.yaml"
+        cluster.write_text(yaml.safe_dump_all(objects))
+        answer = plan(manifest(), cluster=cluster)
+        text = " ".join(answer.out.split())
+        assert text.count(said) == 1
+        assert (said in answer.out.partition("\nPOOL")[0]) is above
+        assert ("the reason above" in text) is above
+        assert (after in text) is why
 
 
 def test_many_unreadable_objects_are_counted(plan: Command, tmp_path: Path) -> None:

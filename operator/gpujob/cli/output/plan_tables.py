@@ -159,6 +159,7 @@ def _print_candidates(
 ) -> None:
     """The best candidate of each pool in 120 columns, of parts of one GPUPool those that differ in their reasons."""
     best = without_repeated(best_per_pool(decision))
+    general |= summary.unread_above(decision)
     rows = [
         [
             names[candidate.pool.name],

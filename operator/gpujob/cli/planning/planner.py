@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.planning import holders, object_quota
+from gpujob.placement.filters.fixable import is_unread
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.report.why_not import best_losers
 from gpujob.placement.request.demand import Demand
@@ -203,6 +204,8 @@ def why_not_sentences(plan: Plan, *, whole: bool = False) -> list[tuple[str, str
 def _sentence(answer: WhyNot, shown: Sequence[Finding]) -> str:
     known = {each.message for each in shown} if answer.outcome is not Outcome.MISCONFIGURED else set()
     reasons = "; ".join(each.message for each in answer.reasons if each.message not in known)
+    if shown and is_unread(answer.pool) and answer.outcome is Outcome.MISCONFIGURED:
+        return f"it can be decided about once GPUPool {answer.pool.family} can be read"
     return f"{reasons}; {answer.change}" if reasons else answer.change
 
 

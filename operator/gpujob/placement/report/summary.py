@@ -7,6 +7,7 @@ from typing import Final
 
 from gpujob.fleet.pools.pool import MOST_NODES
 from gpujob.placement.engine.gang_sizing import is_open_ended
+from gpujob.placement.filters.fixable import is_unread
 from gpujob.placement.filters.memory import lacking
 from gpujob.placement.report.behind import is_by_speed, times
 from gpujob.placement.report.passed_over import (
@@ -297,6 +298,13 @@ def of_the_job(decision: Decision) -> frozenset[Finding]:
     everywhere = frozenset.intersection(*(frozenset((*each.reasons, *each.warnings)) for each in best))
     warnings = {warning for each in best for warning in each.warnings}
     return frozenset(decision.problems) | {each for each in everywhere if each in warnings or each.message in sentence}
+
+
+def unread_above(decision: Decision) -> frozenset[Finding]:
+    """Long errors of GPUPools that cannot be read, as far as the sentence has them."""
+    errors = (each for found in best_per_pool(decision) if is_unread(found.pool) for each in found.reasons)
+    sentence = summary(decision)
+    return frozenset(each for each in errors if each.message in sentence)
 
 
 def reason(decision: Decision) -> Reason:

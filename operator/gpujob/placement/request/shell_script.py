@@ -50,7 +50,9 @@ def steps_of(words: Sequence[str], given: Collection[str] | None = ()) -> Sequen
     return [inner for step in steps for inner in _within(step, given, last=step is steps[-1])]
 
 
-_DEFAULT: Final = re.compile(r"\$\{(\w+):?-([0-9]{1,6})\}")
+_DEFAULT: Final = re.compile(r"\$\{([A-Za-z_]\w*):?-([0-9]{1,6})\}")
+_SETS_ANY: Final = re.compile(r"(?:^|[\s;&|({])(?:(?:source|\.|eval)\s|(?:export|declare)\s+[\"']?\$)")
+"""Commands that may set any variable."""
 _OF_OPERATOR: Final = re.compile(
     r"PET_\w+|GPUJOB_\w+|(?:LOCAL_)?(?:RANK|WORLD_SIZE)|NODE_RANK|MASTER_\w+|OMP_NUM_THREADS"
 )
@@ -59,7 +61,7 @@ _OF_OPERATOR: Final = re.compile(
 
 def _may_have(name: str, given: Collection[str] | None, script: str) -> bool:
     """Whether a variable of a script may have a value: the container's, or one that the script gives it."""
-    if given is None or name in given or _OF_OPERATOR.fullmatch(name):
+    if given is None or name in given or _OF_OPERATOR.fullmatch(name) or _SETS_ANY.search(script):
         return True
     return re.search(rf"(?<![\w$]){name}\b", script.replace("${" + name, "")) is not None
 
