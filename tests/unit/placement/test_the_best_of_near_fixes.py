@@ -98,3 +98,19 @@ def test_the_fix_of_a_price_limit_is_the_smallest_and_names_the_warning(gpus: in
     assert (
         fix.message == f"with spec.placement.maxPricePerHour {limit} instead of 0.50 it would fit pool {fix.pool}{risk}"
     )
+
+
+@pytest.mark.parametrize("more", [[], [node("z", MI300X, 1, price="1")], [node("z", L4, 3, price="1")]])
+@pytest.mark.parametrize(
+    ("objects", "spec", "field", "largest"),
+    [
+        ([node("a", H100, 6, price="4")], {"gpusPerNode": 8}, "spec.gpusPerNode", 6),
+        ([node(name, H100, 1, price="6") for name in "abc"], {"nodes": 5, "gpusPerNode": 1}, "spec.nodes", 3),
+    ],
+)  # fmt: skip
+def test_a_number_is_the_largest_that_fits_whatever_else_its_pool_lacks(
+    more: list[Object], objects: list[Object], spec: dict[str, Any], field: str, largest: int
+) -> None:
+    """The larger pool is above the price limit too, which the smaller gang ends; a small pool has one reason alone."""
+    (only,) = fixed(*objects, *more, **spec, placement={"maxPricePerHour": "28"}).changes
+    assert (only.field, only.after) == (field, largest)

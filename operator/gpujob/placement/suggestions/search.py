@@ -260,7 +260,8 @@ def _with(step: Step, proposal: Proposal, pool: str, others: int, *, answers: bo
         changes = sorted(
             (*changes, change), key=lambda each: (not each.field.startswith("spec.placement."), each.field)
         )
-    yield Step(step.distance + proposal.distance + others, tuple(changes), proposal.demand, pool, answers)
+    distance, own = (each + proposal.distance for each in (step.distance + others, step.own))
+    yield Step(distance, tuple(changes), proposal.demand, pool, answers, own=own)
 
 
 def _helps(step: Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str, bool]:
@@ -280,12 +281,18 @@ def _helps(step: Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str, bool]
 
 
 def _best(first: Step, steps: Sequence[Step], fleet: Fleet, catalog: Catalog) -> Pieces[Step]:
-    """Of the steps that change the same fields and are as near as the first one that helps, the one that places the job now, at the
-    lowest price; of price limits the lowest one. If the model may not run with it (MemTight, HeadsNotDivided), the nearest step with
-    which it surely runs: one of these fields, or, if engines reject the model (HeadsNotDivided), one that changes the model.
+    """Of the steps that change the same fields the nearest changes that help, whatever the reasons of their pools: of a number the
+    largest, of price limits the lowest. Of equally near ones the one that places the job now, at the lowest price. If the model may
+    not run with it (MemTight, HeadsNotDivided), the nearest step with which it surely runs: one of these fields, or, if engines reject
+    the model (HeadsNotDivided), one that changes the model.
     """
     alike, there = [step for step in steps if step.fields == first.fields], list[tuple[Candidate, Step]]()
-    near = [step for step in alike if math.isclose(step.distance, first.distance)]
+    for step in sorted(alike, key=lambda step: step.own):
+        yield
+        if step.own >= first.own or _helps(step, fleet, catalog)[0]:
+            first = step if step.own < first.own else first
+            break
+    near = [step for step in alike if math.isclose(step.own, first.own)]
     for step in near:
         yield
         if (placed := _placed(step, fleet, catalog)) is not None:

@@ -35,6 +35,8 @@ class Step:
     """Whether the last change answers the first reason of the pool, as one of any changes that help must."""
     device: str = ""
     """What the pool's devices are."""
+    own: float = 0
+    """The distance of the changes alone, whatever the pool's reasons."""
 
     @property
     def order(self) -> tuple[object, ...]:
