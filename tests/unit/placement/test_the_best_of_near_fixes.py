@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import A100, ANY_IMAGES, H100, L4, MI210, MI300X, T4, Object, decision, fleet, node, pod
+from builders import A100, ANY_IMAGES, H100, L4, MI210, MI300X, T4, Nvidia, Object, decision, fleet, gpupool, node, pod
 
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.scoring.candidate import Fix
@@ -15,6 +15,7 @@ from gpujob.placement.suggestions.search import with_fix
 
 T, L, H = node("t", T4, price="0.98"), node("l", L4, price="2"), node("h", H100, price="5")
 M, OLD = node("m", MI300X, price="1"), node("i", MI210, price="1.5")
+LIMIT = "spec.placement.maxPricePerHour"
 ALLOW = "spec.placement.pools.allow"
 
 
@@ -114,3 +115,14 @@ def test_a_number_is_the_largest_that_fits_whatever_else_its_pool_lacks(
     """The larger pool is above the price limit too, which the smaller gang ends; a small pool has one reason alone."""
     (only,) = fixed(*objects, *more, **spec, placement={"maxPricePerHour": "28"}).changes
     assert (only.field, only.after) == (field, largest)
+
+
+@pytest.mark.parametrize("limit", ["6.99", "5"])
+def test_a_limit_rises_no_further_than_to_the_gang_that_it_lets_the_job_take(limit: str) -> None:
+    """Eight nodes hold the model, of which one is not ready: seven new ones cost less."""
+    a30 = Nvidia("NVIDIA-A30", 24576, "ampere", (8, 0), mig=True)
+    pool = gpupool("z", {"pool": "z"}, price={"perGPUHour": "1"}, provision={"maxNodes": 8})
+    there = node("n", a30, 1, labels={"pool": "z"}, ready=False)
+    model = {"name": "llama-3.1-70b", "method": "Inference", "sequenceLength": 16384}
+    (only,) = fixed(there, pool, model=model, placement={"maxPricePerHour": limit}).changes
+    assert (only.field, only.after) == (LIMIT, "7.00")

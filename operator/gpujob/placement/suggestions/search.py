@@ -316,12 +316,12 @@ def _placed(step: Step, fleet: Fleet, catalog: Catalog) -> Candidate | None:
 
 def _cheapest(step: Step, start: Demand, fleet: Fleet, catalog: Catalog, only: str) -> Step:
     """The step with the lowest price limit that is enough on any pool, that of the job first, because other changes may have
-    made the job cheaper.
+    made the job cheaper, or a higher limit lets it take a smaller gang.
     """
     raised = next((change for change in step.changes if change.field == PRICE_LIMIT), None)
-    if raised is None or len(step.changes) == 1:
+    if raised is None:
         return step
-    if (limit := start.max_price) is not None:
+    if (limit := start.max_price) is not None and len(step.changes) > 1:
         rest = tuple(change for change in step.changes if change is not raised)
         within = replace(step, changes=rest, demand=step.demand.but(max_price=limit))
         if _helps(within, fleet, catalog)[0]:
