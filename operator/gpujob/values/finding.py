@@ -73,10 +73,10 @@ class ExactDollars(_Amount):
 
 
 class Cores(_Amount):
-    """Millicores that print as a CPU quantity."""
+    """Millicores that print as cores, 8 or 8.25; as millicores below one core."""
 
     def __str__(self) -> str:
-        return format_millicores(self)
+        return f"{self / 1000:.3f}".rstrip("0") if self > 1000 and self % 1000 else format_millicores(self)
 
 
 @dataclass(frozen=True, slots=True)

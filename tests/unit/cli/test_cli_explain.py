@@ -106,7 +106,7 @@ def test_a_pool_that_a_fix_makes_cheaper_than_the_chosen_one_would_be_chosen_wit
     common = ("explain", "-f", "-", "--cluster", MIXED, "--catalog", CATALOG, "--why-not", L4)
     answer = gpujob(*common, stdin=manifest(model=model))
     (last,) = [line for line in answer.out.splitlines() if line.startswith("Why not")]
-    assert last.endswith("it would fit pool l4, and mi210 would be chosen at $0.45 an hour")
+    assert last.endswith("it would fit pool l4, which is busy now, and mi210 would be chosen at $0.45 an hour")
     assert not answer.out.startswith("Placed  train: mi210-ondemand")
 
 

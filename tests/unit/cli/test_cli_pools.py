@@ -58,9 +58,21 @@ def test_pools_whose_names_differ_in_the_hash_alone_say_in_what_they_differ(
     ]
 
 
+def test_what_keeps_jobs_off_a_pool_is_its_first_note(gpujob: Command) -> None:
+    tainted, cordoned = node("a", H100, taints=["team=vision:NoSchedule"]), node("c", H100, cordoned=True)
+    answer = gpujob("pools", "--cluster", "-", stdin=yaml.safe_dump_all([tainted, cordoned]))
+    notes = [line.partition(": ")[2] for line in answer.out.splitlines() if line.startswith("Note on ")]
+    assert sorted(note.partition(" (")[0] for note in notes) == [
+        "its node has taint team=vision:NoSchedule; tolerate it in a GPUPool", "node c is cordoned",
+    ]  # fmt: skip
+
+
 def test_a_cluster_without_gpus_is_told(gpujob: Command) -> None:
     answer = gpujob("pools", "--cluster", "-", stdin="kind: Node\nmetadata: {name: n}")
-    assert (answer.code, answer.err) == (0, "no pools: none of 1 nodes has GPUs or labels of GPUs\n")
+    assert (answer.code, answer.err) == (
+        0,
+        "no pools: none of 1 nodes has GPUs or labels of GPUs; kubectl gpujob doctor says what they lack\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +124,7 @@ def test_devices_that_several_nodes_share_are_told(
     path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node, found, other]}))
     assert gpujob("pools", "--cluster", path).err == (
         f"not read: ResourceSlice s: 2 of its 2 devices are for several nodes ({several}), which is not read; "
-        "nothing is placed on them\nno pools: none of 1 nodes has GPUs or labels of GPUs\n"
+        "nothing is placed on them\nno pools: none of 1 nodes has GPUs or labels of GPUs; kubectl gpujob doctor says what they lack\n"
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 from builders import H100, MI300X, gpupool, node, runtime_class
 from cli_room import MIXED, Command
 from doctor_room import (
@@ -92,6 +93,41 @@ def test_a_node_without_labels_is_told_by_vendor(doctor: Doctor) -> None:
 )  # fmt: skip
 def test_runtime_classes(doctor: Doctor, objects: list[Object], expected: list[tuple[str, str]]) -> None:
     assert of_check(doctor(*objects), "runtime-class") == expected
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        ([node("a", H100)], []),
+        ([node("a", H100, taints=["nvidia.com/gpu=present:NoSchedule"])], []),
+        ([node("a", H100, taints=["team=vision:NoSchedule"])],
+         [("Warning", "no job gets these GPUs: its node has taint team=vision:NoSchedule")]),
+        ([node("a", H100, taints=["team=vision:NoSchedule"]),
+          gpupool("p", {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, tolerations=[{"key": "team"}])], []),
+        ([node("a", H100), node("b", H100, cordoned=True), node("c", H100, cordoned=True)],
+         [("Warning", "no job gets the GPUs of 2 of 3 nodes: node b is cordoned, and so on 1 more node")]),
+        ([node("a", H100, ready=False)], [("Warning", "no job gets the GPUs of 1 of 1 node: node a is not Ready")]),
+    ],
+)  # fmt: skip
+def test_nodes_that_accept_no_jobs(doctor: Doctor, objects: list[Object], expected: list[tuple[str, str]]) -> None:
+    assert of_check(doctor(*objects), "node-state") == expected
+
+
+def test_no_letter_of_a_finding_is_cut_from_the_table(gpujob: Command) -> None:
+    """Whatever the widths of its columns: the words of the table are those of the JSON."""
+    nodes = [node(f"n{number}", H100, taints=[f"a-team-with-a-long-name-{number}:NoSchedule"]) for number in range(3)]
+    stdin = yaml.safe_dump_all(nodes)
+    found = json.loads(gpujob("doctor", "--cluster", "-", "-o", "json", stdin=stdin).out)["findings"]
+    lines = gpujob("doctor", "--cluster", "-", stdin=stdin).out.splitlines()
+    starts = [lines[0].index(header) for header in ("FINDING", "REMEDY")]
+    remedies = "".join(line[starts[1] :] for line in lines[1:-1])
+    letters = "".join(
+        str(each["remedy"])
+        for each in sorted(
+            (each for each in found if each["level"] != "OK"), key=lambda each: [*Level].index(each["level"])
+        )
+    )
+    assert remedies.replace(" ", "") == letters.replace(" ", "")
 
 
 @pytest.mark.parametrize(
@@ -271,7 +307,7 @@ def test_the_table_has_the_worst_first_and_counts_the_rest(gpujob: Command) -> N
     levels = [line.split()[0] for line in lines[1:-1] if not line.startswith(" ")]
     assert max(map(len, lines)) <= 120
     assert levels == sorted(levels, key=["Error", "Warning", "Unknown"].index)
-    assert answer.out.splitlines()[-1].startswith("0 errors, 3 warnings, 2 unknown, ")
+    assert answer.out.splitlines()[-1].startswith("0 errors, 4 warnings, 2 unknown, ")
     assert answer.code == 0
     wide = gpujob("doctor", "--cluster", MIXED, "-o", "wide").out
     assert "OK" in [line.split()[0] for line in wide.splitlines()]
@@ -512,6 +548,7 @@ def test_before_an_uninstallation_nothing_is_lost_where_nothing_runs(live: Calla
         ("OK", "uninstall-crds", "the CRDs stay, and with them GPUJobs, GPUPools, GPURuntimes and GPUJobProfiles"),
         ("OK", "uninstall-running", "no GPUJob has pods"),
         ("OK", "uninstall-waiting", "no GPUJob waits"),
+        ("OK", "uninstall-ttl", "no GPUJob is to be deleted after its end"),
     ]
 
 
@@ -572,5 +609,6 @@ def test_an_uninstallation_can_be_asked_of_a_capture(doctor: Doctor) -> None:
     running = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", **job_in("Running", "a\nb", command=["x"])}
     found = doctor(node("a", H100), running, options=["--before-uninstall"])
     assert [(level, check, message.partition(";")[0]) for level, check, _, message, _ in found] == [
+        ("Unknown", "uninstall-crds", "a file does not say whether helm deletes the CRDs"),
         ("Warning", "uninstall-running", "pods of 1 GPUJob go on to their end (team/a\\nb)"),
     ]

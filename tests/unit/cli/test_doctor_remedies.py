@@ -62,6 +62,17 @@ def one_before(version: str) -> str:
     return ".".join(str(each - (number == at)) for number, each in enumerate(numbers))
 
 
+def test_tainted_and_cordoned_nodes_accept_jobs_after_what_is_said(doctor: Doctor) -> None:
+    tainted = node("a", H100, taints=["team=vision:NoSchedule"])
+    (remedy,) = remedies(doctor, "node-state", tainted)
+    assert remedy == "tolerate it in a GPUPool (spec.tolerations) or remove it"
+    tolerant = gpupool("p", {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, tolerations=[{"key": "team"}])
+    assert remedies(doctor, "node-state", tainted, tolerant) == []
+    (remedy,) = remedies(doctor, "node-state", node("a", H100, cordoned=True))
+    assert remedy.startswith("run kubectl uncordon a ")
+    assert remedies(doctor, "node-state", node("a", H100)) == []
+
+
 @pytest.mark.parametrize("old", ["470.57.02", "525.60.13", "550.54.15"])
 def test_an_nvidia_driver_is_new_enough_at_the_version_that_is_said(doctor: Doctor, old: str) -> None:
     (remedy,) = remedies(doctor, "drivers", node("a", H100, labels=versions(old)))
@@ -344,6 +355,7 @@ DONE: Final[dict[str, tuple[str, str]]] = {
     "device-plugins": (REAL, "test_device_files_and_dra_drivers_need_no_device_plugin"),
     "labellers": (HERE, "test_gpu_feature_discovery_says_model_and_driver"),
     "labels": (HERE, "test_contradicting_labels_are_corrected"),
+    "node-state": (HERE, "test_tainted_and_cordoned_nodes_accept_jobs_after_what_is_said"),
     "runtime-class": (REAL, "test_a_runtime_class_is_created"),
     "container-toolkit": (HERE, "test_the_toolkit_is_safe_at_the_version_that_is_said"),
     "drivers": (HERE, "test_an_nvidia_driver_is_new_enough_at_the_version_that_is_said"),

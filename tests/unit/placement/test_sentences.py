@@ -161,7 +161,7 @@ def decided(*objects: Object, **spec: Any) -> Decision:
             [node("n")],
             {},
             Reason.NO_POOL,
-            "no node of this cluster offers GPUs that are known; kubectl gpujob pools shows what was found",
+            "no node of this cluster offers GPUs that are known; kubectl gpujob doctor says what its nodes lack",
         ),
     ],
 )

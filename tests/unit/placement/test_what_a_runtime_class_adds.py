@@ -37,7 +37,7 @@ def test_its_overhead_is_taken_of_the_node_beside_what_the_job_asks() -> None:
     found = decided(HEAVY, small, resources=asked)
     assert found.verdict is Verdict.IMPOSSIBLE
     assert messages(found) == [
-        "needs 8250m CPU (250m of it overhead of RuntimeClass nvidia) on one node, the largest node has 8"
+        "needs 8.25 CPU (250m of it overhead of RuntimeClass nvidia) on one node, the largest node has 8"
     ]
     known = fleet(HEAVY, small, catalog=ANY_IMAGES)
     fixed = with_fix(found, known, ANY_IMAGES)

@@ -33,6 +33,12 @@ def test_a_dearer_pool_would_win_at_a_lower_price() -> None:
     assert [d.candidates[0].pool.accelerator_id for d in (at, above)] == ["H100-SXM", "MI300X"]
 
 
+def test_of_a_price_that_is_shown_as_the_present_one_any_lower_one_would_win() -> None:
+    equal = node("n", H100, price="2.504"), node("m", MI300X, price="2.503")
+    said = answer("h100-sxm-ondemand", *equal, placement={"objective": "Cost"})
+    assert said.change.endswith(" at any lower price (now $2.50)")
+
+
 def test_a_pool_without_a_price_would_win_with_one() -> None:
     said = answer("h100-sxm-ondemand", CHEAP, node("n", H100, price="no"), placement={"objective": "Cost"})
     assert "a GPU-hour or less (now " in said.change

@@ -38,9 +38,15 @@ def test_amounts_in_a_finding() -> None:
     told = Finding(
         Reason.MEM_TOO_SMALL,
         "{} {} {} {} {}",
-        (Size(GI), Need(GI + 1), Lack(2 * GI, GI), ExactDollars(13), Cores(1500)),
+        (
+            Size(GI),
+            Need(GI + 1),
+            Lack(2 * GI, GI),
+            ExactDollars(13),
+            listed(map(str, map(Cores, (1500, 500, 2000, 191_750)))),
+        ),
     )
-    assert told.message == "1Gi 1.01Gi 1Gi $0.000013 1500m"
+    assert told.message == "1Gi 1.01Gi 1Gi $0.000013 1.5, 500m, 2 and 191.75"
     assert f"{ExactDollars(13)} {Size(GI)} {Need(GI)} {Cores(2000)}" == "$0.000013 1Gi 1Gi 2"
 
 

@@ -18,6 +18,7 @@ CHECKS: Final[Checks] = (
     nodes.device_plugins,
     nodes.labellers,
     pools.labels,
+    pools.node_states,
     nodes.runtime_classes,
     nodes.toolkits,
     pools.drivers,

@@ -1,4 +1,4 @@
-"""Checks of pools: contradicting labels, drivers against images, groups of device files, health signals, prices."""
+"""Checks of pools: contradicting labels, nodes without jobs, drivers against images, groups of device files, health, prices."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from gpujob.cli.doctor.facts import Facts
 from gpujob.cli.doctor.finding import Found, error, fine, set_values, unknown, warning
 from gpujob.fleet.health.signals import SIGNALS, Signal, Where, is_listed, signal_of
 from gpujob.fleet.pools.pool import Pool
+from gpujob.placement.capacity.shortage import barred
 from gpujob.placement.images.drivers import driver_too_old
 from gpujob.placement.images.image import shipped_images
-from gpujob.values.finding import several
+from gpujob.values.finding import counted, several
 from gpujob.values.untrusted import one_line, table, tables
 from gpujob.values.vocabulary import HostAccess, Reason, Vendor
 
@@ -43,6 +44,40 @@ def labels(facts: Facts) -> Iterator[Found]:
         well += pool.problem is None and not contradictions
     if well:
         yield fine(check, f"the labels of {well} pools agree")
+
+
+def node_states(facts: Facts) -> Iterator[Found]:
+    """Pools of which no job gets the GPUs because of a taint, and nodes that accept no jobs now."""
+    check, well = "node-state", 0
+    for pool in facts.fleet.whole_pools:
+        found = [*_barred(check, pool), *_away(check, pool)]
+        yield from found
+        well += not found
+    if well:
+        yield fine(check, f"the nodes of {well} pools accept jobs")
+
+
+def _barred(check: str, pool: Pool) -> Iterator[Found]:
+    if (taint := barred(pool)) is not None:
+        said, _, remedy = taint.message.partition("; ")
+        yield warning(check, f"no job gets these GPUs: {said}", remedy, pool.name)
+
+
+def _away(check: str, pool: Pool) -> Iterator[Found]:
+    """The nodes of a pool that are cordoned, and those that are not ready, each kind with the remedy for its first one."""
+    problem = pool.problem.message if pool.problem else None
+    for reason, remedy in (
+        (Reason.CORDONED, "run kubectl uncordon {} once its work is done"),
+        (Reason.NOT_READY, "run kubectl describe node {}, and repair what its conditions say"),
+    ):
+        why = {node.name: node.unready.message for node in pool.nodes if node.unready and node.unready.reason is reason}
+        away = [(name, message) for name, message in why.items() if message != problem]
+        if away:
+            (name, message), more = away[0], counted(len(away) - 1, "more node")
+            said = f"no job gets the GPUs of {len(away)} of {counted(len(pool.nodes), 'node')}: {message}"
+            yield warning(
+                check, said + (f", and so on {more}" if len(away) > 1 else ""), remedy.format(name), pool.name
+            )
 
 
 def drivers(facts: Facts) -> Iterator[Found]:

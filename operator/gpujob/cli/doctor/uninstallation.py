@@ -22,6 +22,9 @@ def kept(facts: Facts) -> Iterator[Found]:
     """Whether Helm leaves the CRDs, and with them every GPUJob."""
     check = "uninstall-crds"
     if facts.live is None:
+        yield unknown(
+            check, "a file does not say whether helm deletes the CRDs", "run it without --cluster before you uninstall"
+        )
         return
     if facts.live.crds is None:
         yield unknown(
@@ -85,6 +88,8 @@ def leaving(facts: Facts) -> Iterator[Found]:
             "installed again"
         )
         yield warning(check, said, "delete those that have ended")
+    else:
+        yield fine(check, "no GPUJob is to be deleted after its end")
 
 
 def _goes_with_a_release(crd: Raw) -> bool:

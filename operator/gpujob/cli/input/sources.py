@@ -147,7 +147,7 @@ def note_no_pools(objects: ClusterObjects, fleet: Fleet) -> None:
         return
     found = [f"node {node.name}: {why}" for node in objects.nodes if (why := of_machines(node, *Vendor))]
     more = f", and so on {counted(len(found) - 1, 'more node')}" if len(found) > 1 else ""
-    none = f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs"
+    none = f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs; kubectl gpujob doctor says what they lack"
     print_notes([f"{found[0]}{more}; pods get none of them" if found else none], "no pools")
 
 

@@ -28,7 +28,7 @@ NUMBERS: Final = frozenset({
 })  # fmt: skip
 WRAPPED: Final = {
     "POOL": 20, "ACCELERATOR": 16, "IMAGE": 30, "WHY": 28, "PRICE FROM": 24, "SPEED FROM": 28, "NOTE": 28,
-    "SOURCE": 28, "FEATURES": 24, "DESCRIPTION": 28, "ABOUT": 16, "FINDING": 40, "REMEDY": 36,
+    "SOURCE": 28, "FEATURES": 24, "DESCRIPTION": 28, "ABOUT": 16, "FINDING": 34, "REMEDY": 28,
 }  # fmt: skip
 """Columns that wrap on a terminal, and their least width; a narrower terminal wraps the lines."""
 
@@ -63,18 +63,31 @@ def print_table(
 ) -> None:
     """Prints a table; `width`: its width without a terminal. A table that needs more takes more."""
     available = console.width if console.is_terminal else width
-    _print_lines(console, table_of(headers, rows, styles), max(available, _least_width(headers, rows)))
+    widths = _widths(headers, rows, available)
+    _print_lines(console, table_of(headers, rows, styles, widths=widths), sum(widths) + GAP * (len(widths) - 1))
 
 
-def _least_width(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """The columns of a table that wrap, within words if necessary."""
-    cells = zip(headers, *rows, strict=True)
-    return sum(min(max(map(len, column)), WRAPPED.get(column[0], UNLIMITED)) + GAP for column in cells)
+def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]], available: int) -> list[int]:
+    """The width of each column: the widest of those that wrap shrink, within words if necessary, until all fit or have their least."""
+    widths = [
+        max(map(len, column)) for column in zip(headers, *([plain(cell) for cell in row] for row in rows), strict=True)
+    ]
+    least = [WRAPPED.get(header, UNLIMITED) for header in headers]
+    excess = sum(widths) + GAP * (len(widths) - 1) - available
+    while excess > 0 and (wide := [at for at, width in enumerate(widths) if width > least[at]]):
+        widths[max(wide, key=widths.__getitem__)] -= 1
+        excess -= 1
+    return widths
 
 
 def table_of(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = (), caption: str = ""
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    styles: Sequence[str] = (),
+    caption: str = "",
+    widths: Sequence[int] = (),
 ) -> Table:
+    """A table; without `widths` the terminal's own width counts, and a narrow one wraps the lines."""
     table = Table(
         box=None,
         pad_edge=False,
@@ -89,6 +102,7 @@ def table_of(
             justify="right" if header in NUMBERS else "left",
             no_wrap=header not in WRAPPED,
             overflow="fold",
+            width=widths[number] if widths else None,
             min_width=min(WRAPPED.get(header, 0), max(len(row[number]) for row in rows)) if rows else None,
         )
     for row, style in zip(rows, styles or [""] * len(rows), strict=True):

@@ -34,7 +34,11 @@ def print_pools(fleet: Fleet, *, wide: bool, color: bool, docs_url: str = "") ->
     with printed(color) as console:
         print_table(console, headers, rows, width=UNLIMITED if wide else PLAN_WIDTH)
         if wide:
-            print_read_more(console, (each.reason for pool in fleet.whole_pools for each in _findings(pool)), docs_url)
+            print_read_more(
+                console,
+                (each.reason for pool in fleet.whole_pools for each in (*_faults(pool), *_warnings(pool))),
+                docs_url,
+            )
             return
         noted = [(names[pool.name], said) for pool, said in zip(fleet.whole_pools, notes, strict=True) if said]
         if noted:
@@ -80,24 +84,28 @@ def _origin(pool: Pool) -> list[str]:
 
 
 def _notes(pool: Pool, fleet: Fleet) -> list[str]:
-    """What is found of a pool, then its number of cards."""
-    notes = [finding.message for finding in _findings(pool)]
+    """What keeps jobs off a pool, then what distinguishes it from pools of like names, its warnings, and its number of cards."""
+    faults = [finding.message for finding in _faults(pool)]
     if pool.name in fleet.overlaps:
         older, node = fleet.overlaps[pool.name]
-        notes.insert(0, f"node {node} belongs to the older GPUPool {older}; narrow spec.nodeSelector of one of them")
-    return [*_apart(pool, fleet), *notes, *filter(None, [cells.cards(pool)])]
+        faults.insert(0, f"node {node} belongs to the older GPUPool {older}; narrow spec.nodeSelector of one of them")
+    notes = [finding.message for finding in _warnings(pool)]
+    return [*faults, *_apart(pool, fleet), *notes, *filter(None, [cells.cards(pool)])]
 
 
-def _findings(pool: Pool) -> list[Finding]:
-    """The problem of a pool, then its warnings, then nodes that accept no jobs now for another reason."""
+def _faults(pool: Pool) -> list[Finding]:
+    """The problem of a pool, a taint that keeps every job off it, and nodes that accept no jobs now for another reason."""
     problem = pool.problem.message if pool.problem else None
     return [
         *filter(None, [pool.problem, barred(pool)]),
-        *pool.warnings,
         *(node.unready for node in pool.nodes if node.unready and node.unready.message != problem),
         *(node.suspected for node in pool.nodes if node.suspected and not node.unready),
-        *(node.planned for node in pool.nodes if node.planned and not node.unready),
     ]
+
+
+def _warnings(pool: Pool) -> list[Finding]:
+    """The warnings of a pool, then the maintenance that is announced for its nodes."""
+    return [*pool.warnings, *(node.planned for node in pool.nodes if node.planned and not node.unready)]
 
 
 def _apart(pool: Pool, fleet: Fleet) -> Iterator[str]:

@@ -15,7 +15,7 @@ from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import shape_of
 from gpujob.values.finding import Finding, Lack, Need, Size, counted, listed
 from gpujob.values.quantity import GI
-from gpujob.values.vocabulary import Reason
+from gpujob.values.vocabulary import Method, Reason
 
 if TYPE_CHECKING:
     from gpujob.memory.workload import Workload
@@ -88,7 +88,12 @@ def risk(demand: Demand, gang: Gang, pool: Pool) -> int:
 def sharding_assumed(demand: Demand) -> Iterator[Finding]:
     """The warning that several GPUs hold the model only if the program shards it over them."""
     if demand.spreads(demand.gang):
-        sentence = "the model is taken as sharded over {} (FSDP, or tensor parallel); set model.sharding if it is not"
+        how = (
+            "tensor parallel"
+            if demand.model and demand.model.method is Method.INFERENCE
+            else "FSDP, or tensor parallel"
+        )
+        sentence = f"the model is taken as sharded over {{}} ({how}); set model.sharding if it is not"
         if not demand.scales(demand.gang):
             sentence = (
                 "the model is taken as sharded over {} (FSDP, or tensor parallel), and these as no faster than one; set "

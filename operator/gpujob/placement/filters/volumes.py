@@ -149,7 +149,5 @@ def volume_of_one_node(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | No
     claim = next((each for each in demand.single if each not in again), None)
     if claim is None:
         return None
-    sentence = (
-        "needs {} nodes, and PersistentVolumeClaim {} can be mounted by one at a time; use ReadWriteMany or one node"
-    )
+    sentence = "needs {} nodes, and PersistentVolumeClaim {} can be mounted on one node at a time; use ReadWriteMany or one node"
     return Finding(Reason.ACCESS_MODE, sentence, (demand.nodes, claim))

@@ -62,7 +62,7 @@ def _not_placed(decision: Decision) -> str:
         said = [problem.message for problem in decision.problems]
         return "; ".join([*said, decision.fix.message] if decision.fix else said)
     if not decision.candidates:
-        return "no node of this cluster offers GPUs that are known; kubectl gpujob pools shows what was found"
+        return "no node of this cluster offers GPUs that are known; kubectl gpujob doctor says what its nodes lack"
     nearest = decision.candidates[0] if decision.verdict is Verdict.MISCONFIGURED else _nearest(decision)
     why = in_words(nearest, nearest.reasons, every=bool(decision.hopeless))
     fix = f"; {decision.fix.message}" if decision.fix else decision.hopeless and f"; {decision.hopeless}"

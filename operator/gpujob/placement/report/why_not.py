@@ -125,6 +125,13 @@ def _after_fix(asked: _Asked, best: Candidate, fix: Fix) -> str:
     winner = choice.candidate
     if winner.pool.name == best.pool.name:
         return " and be chosen"
+    first = decide(fix.demand, asked.fleet, asked.catalog, best.pool.name).candidates[0]
+    busy = f", {state_now(first)}" if first.outcome is Outcome.BUSY else ""
+    return f"{busy}{_other_winner(asked, winner)}"
+
+
+def _other_winner(asked: _Asked, winner: Candidate) -> str:
+    """The clause about a pool that a fix makes another one fit for, and that is chosen all the same."""
     now = asked.decision.choice
     if now is not None and winner.pool.name == now.candidate.pool.name:
         return f", and {winner.pool.name} would still be chosen"
@@ -168,6 +175,8 @@ def _winning_price(asked: _Asked, best: Candidate) -> str:
         return f"would win over {chosen} below {Dollars(CENT)} a GPU-hour ({now})"
     if pool.price is None and low == MAX_PRICE // CENT:
         return f"would win over {chosen} with any price ({now}); {GIVE_A_PRICE}"
+    if pool.price and str(Dollars(pool.price.per_gpu_hour)) == str(Dollars(low * CENT)):
+        return f"would win over {chosen} at any lower price ({now})"
     return f"would win over {chosen} at {Dollars(low * CENT)} a GPU-hour or less ({now})"
 
 
