@@ -6,7 +6,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -238,26 +238,52 @@ def strings(tree: ast.Module) -> Iterator[ast.Constant]:
             yield node
 
 
+def paragraphs(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Number and text of each paragraph: of adjacent numbers, without a blank line or a fence of code between them."""
+    found: list[str] = []
+    first = last = 0
+    for number, line in lines:
+        ends = not line.strip() or line.lstrip().startswith("```")
+        if found and (ends or number != last + 1):
+            yield first, "\n".join(found)
+            found = []
+        if not ends:
+            first = first if found else number
+            found.append(line)
+        last = number
+    if found:
+        yield first, "\n".join(found)
+
+
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and text of each docstring, message and comment of a module, or of each line of another file."""
+    """Line and text of each docstring, message and block of comments of a module, or of each paragraph of another file."""
     source, quotes = path.read_text(), path in WITH_FOREIGN_TEXT
     if path.suffix != ".py":
-        for line, text in enumerate(source.splitlines(), 1):
-            yield line, text.partition("#")[2] if quotes else text
+        lines = enumerate(source.splitlines(), 1)
+        yield from paragraphs((number, _comment_of(text) if quotes else _without_sign(text)) for number, text in lines)
         return
     for node in (docstrings if quotes else strings)(ast.parse(source)):
         yield node.lineno, str(node.value)
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    yield from paragraphs((each.start[0], each.string.lstrip("#")) for each in tokens if each.type == tokenize.COMMENT)
+
+
+def _comment_of(line: str) -> str:
+    return line.partition("#")[2]
+
+
+def _without_sign(line: str) -> str:
+    """A line without the sign of a comment before it."""
+    return re.sub(r"^\s*#+ ?", "", line)
 
 
 ANY_RETIRED = re.compile(rf"(?<![\w-])({'|'.join(RETIRED_IN_PROSE)})(?![\w-])", re.IGNORECASE)
 
 
 def retired(text: str) -> list[str]:
-    """The retired words of a text in their order, without code in backticks and values of an enum."""
-    return [found[0] for found in ANY_RETIRED.finditer(re.sub(r"`[^`]*`|^ +- Tell$", "", text))]
+    """The retired words of a text in their order, also over its line breaks, without code in backticks and values of an enum."""
+    prose = re.sub(r"`[^`]*`|^ +- Tell$", "", text, flags=re.MULTILINE)
+    return [found[0] for found in ANY_RETIRED.finditer(re.sub(r"\s+", " ", prose))]
 
 
 @pytest.mark.parametrize(
@@ -266,7 +292,8 @@ def retired(text: str) -> list[str]:
     ids=lambda path: path.relative_to(REPOSITORY).as_posix(),
 )
 def test_prose_has_standard_words(path: Path) -> None:
-    if not ANY_RETIRED.search(path.read_text()):  # Most files; the rest is parsed.
+    joined = re.sub(r"\s+(#+\s*)?", " ", path.read_text())
+    if not ANY_RETIRED.search(joined):  # Most files; the rest is parsed.
         return
     found = [f"{line}: {word!r}" for line, text in texts(path) for word in retired(text)]
     assert not found, f"write instead: {RETIRED_IN_PROSE}"
@@ -276,3 +303,19 @@ def test_the_list_of_retired_prose_is_read() -> None:
     assert retired("Nobody mends what somebody's pool doubts.") == ["Nobody", "mends", "somebody's", "doubts"]
     assert retired("the field `told` and untold") == []
     assert (retired("              - Tell"), retired("Tell it")) == ([], ["Tell"])
+    assert retired("it stays for\n    ever, `see\n to` it that is\nnone") == ["for ever", "that is none"]
+
+
+def test_a_phrase_is_found_over_a_line_break(tmp_path: Path) -> None:
+    page, module = tmp_path / "page.md", tmp_path / "module.py"
+    page.write_text(
+        "A job stays for\never.\n\nIt is not for\n\never here.\n```\nfor\n```\never\n# as if it\n# is none\n"
+    )
+    assert [(line, retired(text)) for line, text in texts(page) if retired(text)] == [
+        (1, ["for ever"]),
+        (10, ["if it is none"]),
+    ]
+    module.write_text('"""Runs for\never."""\n# It is worked\n# out.\nX = "be " "it"\n# worked\n\n# out\n')
+    assert [(line, retired(text)) for line, text in texts(module) if retired(text)] == [
+        (1, ["for ever"]), (5, ["be it"]), (3, ["worked out"]),
+    ]  # fmt: skip
