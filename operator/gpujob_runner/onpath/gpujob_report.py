@@ -10,7 +10,7 @@
     with gpujob_report.evaluating():                          # no step for long is no hang here
         evaluate(model)
 
-No line waits for a device, raises, or sends anything anywhere. Values are of the process that says them. One file without
+No line waits for a device, raises an exception or sends anything. Values are those of the calling process. One file without
 dependencies: copy it beside a program that also runs elsewhere.
 """
 
@@ -38,18 +38,18 @@ def step(samples: float | None = None, tokens: float | None = None, loss: Any = 
 
 
 def progress(ratio: float, remaining_seconds: float | None = None) -> None:
-    """Says how much of the training is done, from 0 to 1, and when it will end."""
+    """Reports the fraction of the training that is done, from 0 to 1, and the seconds to its end."""
     _say("progress", ratio, remaining_seconds)
 
 
 def checkpoint(step: float | None = None, seconds: float | None = None) -> None:
-    """Says that a checkpoint of `step` is safe now (left out, the step counted last), and how long it took to save it."""
+    """Reports that a checkpoint of `step` (default: the step counted last) is on disk, and the seconds that the save took."""
     _say("checkpoint", step, seconds)
 
 
 @contextmanager
 def saving(step: float | None = None) -> Iterator[None]:
-    """Times what saves a checkpoint of `step`, and says that it is safe unless an exception ends it.
+    """Times a save of the checkpoint of `step`, and reports it as safe unless an exception ends the block.
 
     The slowest save decides how much time the next attempt gets between SIGTERM and SIGKILL.
     """
@@ -61,14 +61,14 @@ def saving(step: float | None = None) -> Iterator[None]:
 
 @contextmanager
 def evaluating() -> Iterator[None]:
-    """Stops the clock of spec.stall: an evaluation, an export or an upload makes no steps, however long it takes."""
+    """Pauses the clock of spec.stall during work without steps: an evaluation, an export, an upload."""
     with _phase("Evaluating"):
         yield
 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Stops the clock of spec.stall while kernels are built; torch.compile and Triton are seen without it."""
+    """Pauses the clock of spec.stall while kernels are compiled; torch.compile and Triton are recognized without it."""
     with _phase("Compiling"):
         yield
 

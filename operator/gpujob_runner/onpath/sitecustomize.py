@@ -1,4 +1,4 @@
-"""Starts the reporter where the pod asks for it, puts the image's variables right, then runs the sitecustomize it shadows.
+"""Starts the reporter if the pod requests it, corrects the image's variables, then runs the sitecustomize that it shadows.
 
 This folder is what PYTHONPATH names, so every interpreter of the container runs this file, old ones too: it stays
 plain, and raises no exception but those of the shadowed sitecustomize, which Python itself reports.
@@ -32,7 +32,7 @@ def _with_own_library(work: "Callable[[], T]") -> "T":
 
 
 def _image_note() -> "dict[str, Any]":
-    """What the preflight noted of the image: its own PYTHONPATH, and variables that name a folder of no use."""
+    """The preflight's note about the image: its own PYTHONPATH, and variables that name unusable folders."""
     folder = os.environ.get("GPUJOB_RUN_FOLDER", "/run/gpujob")
     with open(os.path.join(folder, "image.json")) as file:
         import json
@@ -42,7 +42,7 @@ def _image_note() -> "dict[str, Any]":
 
 
 def _put_image_right() -> None:
-    """Unsets the image's caches that this uid can neither read nor write: libraries then use HOME. Gives back its PYTHONPATH."""
+    """Unsets the image's caches that this uid can neither read nor write, so that libraries use HOME; restores its PYTHONPATH."""
     note = _with_own_library(_image_note)
     for name, folder in dict(note.get("unset") or {}).items():
         # A folder that a script has set since then is not the image's.
@@ -52,7 +52,7 @@ def _put_image_right() -> None:
 
 
 def _give_back_image_path(noted: str) -> None:
-    """Puts the folders of the image's own PYTHONPATH, which the pod's variable hides, behind those of the pod's."""
+    """Inserts the folders of the image's own PYTHONPATH, which the pod's variable hides, behind the pod's in sys.path."""
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     missing = [entry for entry in noted.split(os.pathsep) if entry and entry not in named]
     if not missing:
@@ -63,7 +63,7 @@ def _give_back_image_path(noted: str) -> None:
 
 
 def _start_reporter() -> None:
-    """Loads gpujob_runner from beside this folder, without a change of sys.path, and has it watch for torch."""
+    """Loads gpujob_runner from beside this folder, without a change of sys.path, and watches for the import of torch."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 
@@ -82,7 +82,7 @@ def _start_reporter() -> None:
 
 
 def _run_shadowed() -> None:
-    """Runs the sitecustomize that would have been found without this folder."""
+    """Runs the sitecustomize that Python finds without this folder."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 

@@ -1,4 +1,4 @@
-"""What the operator expects of the pod, from the variable GPUJOB_PREFLIGHT; amounts in bytes."""
+"""The operator's expectation of the pod, from the variable GPUJOB_PREFLIGHT; amounts in bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VARIABLE = "GPUJOB_PREFLIGHT"
 
 @dataclass(frozen=True)
 class Expected:
-    """What each pod is given; what is None or empty is not expected and not checked."""
+    """What each pod gets; a field that is None or empty is not checked."""
 
     backend: str = ""
     """CUDA or ROCm."""
@@ -38,7 +38,7 @@ class Expected:
 
 
 def read_expected(environment: Mapping[str, str]) -> Expected:
-    """The expectation in an environment; what cannot be read is not expected."""
+    """The expectation in an environment; an unreadable member is not checked."""
     try:
         document = json.loads(environment.get(VARIABLE) or "{}")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Folders that the program will write to, and the size of its shared memory."""
+"""Folders that the program writes to, and the size of its shared memory in bytes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ CACHES = (
 
 
 def unwritable(paths: Iterable[str]) -> list[Refusal]:
-    """Those of the folders in which no file can be made; one that is not there yet is judged by what will hold it."""
+    """The folders in which no file can be created; of a missing one its nearest existing parent is tried."""
     found = (_try(path) for path in dict.fromkeys(paths))
     return [each for each in found if each is not None]
 
 
 def folders_of(environment: Mapping[str, str], names: Iterable[str]) -> Iterator[str]:
-    """The folders that variables name."""
+    """The folders that environment variables name."""
     for name in names:
         path = environment.get(name, "")
         if os.path.isabs(path):
@@ -42,7 +42,7 @@ def folders_of(environment: Mapping[str, str], names: Iterable[str]) -> Iterator
 
 
 def useless(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """The variables whose folder takes no file and holds none that can be read, such as /root/.cache for another uid than 0."""
+    """The variables with a folder that cannot be written and has no readable file, such as /root/.cache for another uid than 0."""
     named = {name: path for name in names for path in folders_of(environment, [name])}
     closed = {each.path for each in unwritable(named.values())}
     return {name: path for name, path in named.items() if path in closed and not _holds_files(path)}

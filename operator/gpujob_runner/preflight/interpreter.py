@@ -1,6 +1,6 @@
-"""Which Python the command will start: by its name, its shebang, or the words that it hands to a shell.
+"""The Python that the command starts: by its name, its shebang, or the text that it passes to a shell.
 
-A wrong guess must do no harm: where nothing can be read of a command, the first python3 on PATH is asked.
+A wrong guess does no harm: if a command cannot be read, the first python3 on PATH is probed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ READ_AT_MOST = 65536
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python, and the folder of the script that it will run: what comes first on its path."""
+    """A Python, and the folder of the script that it runs, which comes first on its path."""
 
     path: str
     folder: str = ""

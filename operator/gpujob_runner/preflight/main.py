@@ -1,4 +1,4 @@
-"""The preflight's entry: what the init container runs. It looks, writes its result, and never ends in a traceback."""
+"""The preflight's entry, run by the init container: examines it, writes the result, and never ends in a traceback."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def examine(words: Sequence[str], expected: Expected, environment: dict[str, str]) -> Result:
-    """What was seen, and what of it is not as expected."""
+    """The facts of the container, and the findings about what differs from the expectation."""
     nodes = look_at_nodes(expected.vendor)
     found = find_interpreter([word for word in words if word], environment, named=expected.command)
     seen = Seen()
@@ -95,7 +95,7 @@ def _grouped(seen: Seen) -> list[dict[str, Any]]:
 
 
 def note_image(environment: Mapping[str, str], unset: Mapping[str, str]) -> None:
-    """Notes the image's PYTHONPATH, which the pod's own variable is about to hide, and its variables that are of no use."""
+    """Notes the image's PYTHONPATH, which the pod's own variable hides, and its variables that name unusable folders."""
     try:
         with open(NOTE, "w") as file:
             json.dump({"PYTHONPATH": environment.get("PYTHONPATH", ""), "unset": dict(unset)}, file)

@@ -1,4 +1,4 @@
-"""The device nodes of a container: which are there, and which of them the program's user may open."""
+"""The device nodes of a container: those that exist, and those that the program's user may open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHERS = {AMD: ("kfd",), NVIDIA: ("nvidiactl", "nvidia-uvm")}
 
 @dataclass(frozen=True)
 class Nodes:
-    """What was found: nodes of devices (one each), those that refuse this user, and those that fail otherwise."""
+    """The nodes of devices (one each), those that refuse this user, and those that fail in another way."""
 
     cards: tuple[str, ...] = ()
     denied: tuple[Refusal, ...] = ()

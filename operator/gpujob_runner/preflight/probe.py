@@ -1,7 +1,7 @@
 """What torch sees, printed line by line: run by the Python that the program will use, as a process that may hang or die.
 
 Called with the number of a file descriptor, the wanted backend (CUDA or ROCm) and the most devices to try. Each line is
-a JSON object with its stage, so that the reader knows how far it came. Any Python that torch has runs it.
+a JSON object with its stage, so that the reader knows the last stage that it reached. Every Python that torch supports runs it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def version_of_torch() -> dict[str, Any] | None:
         spec = None
     folders = list((spec and spec.submodule_search_locations) or ())
     if not folders:
-        # A file torch.py of the user's own is none either.
+        # A file torch.py of the user's own is not torch either.
         return None
     variables: dict[str, Any] = {"__name__": "torch.version"}
     try:
@@ -69,7 +69,7 @@ def version_of_torch() -> dict[str, Any] | None:
 
 
 def backend_of(version: dict[str, Any]) -> tuple[str, str]:
-    """The backend that torch was built for, and its version: CPU and nothing where it is for none."""
+    """The backend that torch was built for, and its version; CPU and an empty version without one."""
     for name, word in (("hip", "ROCm"), ("cuda", "CUDA"), ("xpu", "XPU")):
         if version.get(name):
             return word, str(version[name])
@@ -77,7 +77,7 @@ def backend_of(version: dict[str, Any]) -> tuple[str, str]:
 
 
 def count_of(torch: Any) -> tuple[int, str]:
-    """How many devices torch can use, and why none where it is none."""
+    """The number of devices that torch can use, and the reason if it is 0."""
     try:
         count = torch.cuda.device_count()
         if count and torch.cuda.is_available():
@@ -89,7 +89,7 @@ def count_of(torch: Any) -> tuple[int, str]:
 
 
 def try_device(torch: Any, index: int, report: Callable[..., None]) -> None:
-    """A device's name and memory, then a product whose every place is known."""
+    """A device's name and memory, then a matrix product of which every element is known."""
     began = time.monotonic()
     try:
         free, total = torch.cuda.mem_get_info(index)

@@ -1,4 +1,4 @@
-"""Runs the probe under the program's own Python, with a limit for each stage, and collects what it printed.
+"""Runs the probe under the program's own Python, with a time limit for each stage, and collects its output.
 
 A device whose driver hangs keeps the probe without end; so it is a process of its own, and its last stage says where it hung.
 """
@@ -38,7 +38,7 @@ exec(compile(open(path).read(), path, "exec"))
 
 @dataclass
 class Device:
-    """One device as torch sees it; amounts in bytes, times in seconds."""
+    """One device in torch's view; amounts in bytes, times in seconds."""
 
     index: int
     name: str = ""
@@ -51,7 +51,7 @@ class Device:
 
 @dataclass
 class Seen:
-    """What the probe printed before it ended or was ended."""
+    """The output of the probe until it ended or was killed."""
 
     python: str = ""
     torch: str | None = None

@@ -1,4 +1,4 @@
-"""A path that refuses the program's user: whose it is and what the system said."""
+"""A path that refuses the program's user: its owner, its group and the error of the system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Refusal:
-    """A path that is there and does not do what was asked of it; owner and group are -1 where even they are hidden."""
+    """An existing path on which an operation failed; owner and group are -1 if they cannot be read."""
 
     path: str
     owner: int

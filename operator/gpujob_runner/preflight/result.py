@@ -17,19 +17,19 @@ TEXT = 300
 
 @dataclass
 class Result:
-    """Findings, none when all is well, and the facts that were seen."""
+    """The findings, empty if all is as expected, and the facts of the container."""
 
     findings: list[Finding] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def blocks(self) -> bool:
-        """Whether something is known to be wrong."""
+        """Whether a finding is certain: its reason is not in UNCERTAIN."""
         return any(finding["reason"] not in UNCERTAIN for finding in self.findings)
 
 
 def message_of(result: Result) -> str:
-    """The message; what does not fit goes, the facts first, then all but the first finding, then its long texts."""
+    """The message; to fit, it drops the facts first, then all but the first finding, then cuts long texts."""
     for findings, facts, most in (
         (result.findings, result.facts, TEXT),
         (result.findings, {}, TEXT),

@@ -1,4 +1,4 @@
-"""What is not as expected: each finding is one reason with its numbers; the operator makes the sentence of it.
+"""What differs from the expectation: each finding is one reason with its numbers, which the operator turns into a sentence.
 
 The order is that of causes: an image for the other backend sees no devices either, so the first finding is the one to fix.
 """
@@ -27,7 +27,7 @@ UNCERTAIN = frozenset({"NoInterpreter", "PreflightTimedOut", "PreflightFault"})
 
 
 def of_torch(expected: Expected, seen: Seen, nodes: Nodes, environment: dict[str, str]) -> list[Finding]:
-    """What torch and the device nodes say of image and devices."""
+    """The findings about image and devices, by torch and by the device nodes."""
     if seen.torch is not None and seen.backend != expected.backend and seen.backend != "unknown":
         found = f"{seen.backend} {seen.number}".strip()
         return [_finding("ImageBackendMismatch", torch=seen.torch, found=found, wanted=expected.backend)]
@@ -43,7 +43,7 @@ def of_torch(expected: Expected, seen: Seen, nodes: Nodes, environment: dict[str
 
 
 def _unseen(seen: Seen) -> list[Finding]:
-    """Why nothing is known of torch; nothing where it is known that there is none."""
+    """Why torch could not be probed; empty if the image is known to have no torch."""
     if seen.absent:
         return []
     if seen.hung:
@@ -54,7 +54,7 @@ def _unseen(seen: Seen) -> list[Finding]:
 
 
 def of_nodes(expected: Expected, nodes: Nodes) -> list[Finding]:
-    """What can be said of devices without torch: whether they are there, and whether they may be opened."""
+    """The findings about devices without torch: missing ones, and those that may not be opened."""
     if nodes.denied:
         return [_denied(nodes)]
     wanted = expected.gpus if expected.exact else min(expected.gpus, 1)
@@ -68,7 +68,7 @@ def of_nodes(expected: Expected, nodes: Nodes) -> list[Finding]:
 
 
 def of_devices(expected: Expected, seen: Seen, nodes: Nodes, environment: dict[str, str]) -> list[Finding]:
-    """What torch says of the devices themselves; where it sees too few, the nodes may say why."""
+    """The findings about the devices that torch sees; of missing ones the device nodes may show the cause."""
     count = seen.count
     if count is None:
         return [_finding("DeviceUnusable", device=0, error=_ended(seen, "counting the devices"))]
@@ -102,7 +102,7 @@ def _ended(seen: Seen, what: str) -> str:
 
 
 def _too_small(expected: Expected, seen: Seen) -> list[Finding]:
-    """The device with the least free memory, where that is less than asked."""
+    """The device with the least free memory, if that is less than expected."""
     if expected.memory is None or not seen.devices:
         return []
     least = min(seen.devices, key=lambda device: device.free)
@@ -123,7 +123,7 @@ def _too_small(expected: Expected, seen: Seen) -> list[Finding]:
 
 
 def of_folders(expected: Expected, shared_memory: int | None, closed: Sequence[Refusal]) -> list[Finding]:
-    """What is said of /dev/shm and of folders."""
+    """The findings about /dev/shm and about folders."""
     findings = []
     wanted = expected.shared_memory
     # A page is rounded off at most; 1/64 is far more.
@@ -141,7 +141,7 @@ def _denied(nodes: Nodes) -> Finding:
 
 
 def _access(place: Refusal) -> dict[str, Any]:
-    """Whose a path is, and who asks."""
+    """The owner of a path, and the user of this process."""
     return {
         "path": place.path, "owner": place.owner, "group": place.group, "mode": f"{place.mode:04o}",
         "error": place.error, "uid": os.getuid(), "groups": sorted({os.getgid(), *os.getgroups()})[:16],

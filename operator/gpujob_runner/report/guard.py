@@ -1,6 +1,6 @@
 """Keeps failures of the reporter inside: counted, reported once, and a part that fails again and again switched off.
 
-An exception that a signal handler of the program raises while the reporter runs is none: it is the program's, and goes to it.
+An exception that a signal handler of the program raises while the reporter runs is the program's own, and reaches it.
 """
 
 from __future__ import annotations

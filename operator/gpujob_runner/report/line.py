@@ -28,7 +28,7 @@ def step(samples: Any, tokens: Any, loss: Any) -> None:
 
 
 def progress(ratio: Any, remaining_seconds: Any) -> None:
-    """Keeps how much is done and the seconds to the end."""
+    """Keeps the fraction that is done, 0 to 1, and the seconds to the end."""
     try:
         done, remaining = number_in(ratio), number_in(remaining_seconds)
         if done is not None:
@@ -52,7 +52,7 @@ def checkpoint(step: Any, seconds: Any) -> None:
 
 
 def phase_begins(name: str) -> Any:
-    """Enters a phase; gives what `phase_ends` takes."""
+    """Enters a phase and returns the key that `phase_ends` takes."""
     try:
         phases = (process.rank or process.begin().rank).phases
         return phases, phases.begin(name)

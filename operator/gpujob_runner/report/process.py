@@ -116,11 +116,11 @@ class Process:
         }
 
     def page(self) -> str:
-        """What /metrics answers: this process and every other of the pod."""
+        """The answer of /metrics: this process and every other of the pod."""
         return exposed(self._processes(), self.settings.job_uid, self.settings.attempt)
 
     def ranks(self) -> str:
-        """What /ranks answers."""
+        """The answer of /ranks."""
         return ranks_page(self._processes(), self.settings.job_uid, self.settings.attempt)
 
     def _processes(self) -> list[dict[str, Any]]:
@@ -153,14 +153,14 @@ class Process:
                 guard.failed(part, error)
 
     def _look(self) -> None:
-        """Looks at what the threads do, where no step shows it."""
+        """Reads the stacks of the threads if no step shows what they do."""
         rank, still = self.rank, self.rank.still()
         if not rank.phases.is_said and (still >= SECONDS_UNTIL_LOOK or rank.phases.is_seen):
             rank.phases.notice(phase_of_threads())
         self._stack = stack_of(self._trains) if still >= SECONDS_UNTIL_STACK else []
 
     def _watch_driver(self) -> None:
-        """One process of the pod says what drivers report of its devices, once the program uses them."""
+        """One process of the pod reports errors of its devices' drivers, once the program uses them."""
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         if cuda is None or not cuda.is_initialized() or not self.shared.may_serve():
             return

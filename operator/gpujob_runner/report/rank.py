@@ -32,7 +32,7 @@ Drawn = tuple[float, float, float]
 
 
 def _no_optimizer() -> None:
-    """Stands for the only optimizer where there is none, or several."""
+    """The only optimizer's stand-in if there is no optimizer, or several."""
 
 
 class Rank:
@@ -76,7 +76,7 @@ class Rank:
     """Gives the optimizer that stepped last if no other takes turns with it: each of its steps begins a new one."""
 
     usual: int | None
-    """The data set of which one batch makes a step, as it did last time: the hook then counts it the short way."""
+    """The data set with one batch for each step, by its last step: the hook then counts it the short way."""
 
     verdicts: Any | None
     """What the hook keeps of held steps; None as long as there was none."""
@@ -151,7 +151,7 @@ class Rank:
         self.steps_from, self.usual = source, None
 
     def release(self, steps: int, skipped: int) -> None:
-        """Records held steps that are known now: `steps` of which `skipped` were skipped."""
+        """Records held steps that are known now: their number, and how many of them were skipped."""
         self.held -= steps
         self.steps += steps - skipped
         self.skipped += skipped
@@ -283,7 +283,7 @@ class Rank:
         return self._counted[1], last - self._first_clock
 
     def figures(self) -> dict[str, Any]:
-        """What is exported of this process, by names of `exposition.METRICS`; None is "no value"."""
+        """The exported figures of this process, by the names in `exposition.METRICS`; None is "no value"."""
         durations, waits = self.durations()
         total = sum(durations)
         progress, checkpoint = self.progress, self.checkpoint

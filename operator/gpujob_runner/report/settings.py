@@ -1,4 +1,4 @@
-"""What the pod says to the reporter, by environment variables."""
+"""The pod's settings of the reporter, from environment variables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Settings(NamedTuple):
 
 
 def read(environment: Mapping[str, str]) -> Settings | None:
-    """The settings, or None where the pod asks for no reporter."""
+    """The settings, or None if the pod requests no reporter."""
     port = whole(environment.get(PORT))
     if port is None or port > 65535:
         return None

@@ -1,4 +1,4 @@
-"""Waits for the program to import what the reporter looks at, and imports nothing of it itself.
+"""Waits for the program to import the watched modules, and imports none of them itself.
 
 `arm` puts a finder before all others. It finds nothing itself: for the few names it waits for it asks the finders behind it, and
 has its own function called once the module is there. Small, since every interpreter of the container runs it.

@@ -66,12 +66,16 @@ def reached(program: str, stack: str, address: str = "") -> list[str]:
     return done.stdout.split()
 
 
-needs_namespaces = pytest.mark.skipif(
-    not (shutil.which("unshare") and shutil.which("ip"))
-    or subprocess.run(["unshare", "--map-root-user", "--net", "true"], check=False, capture_output=True).returncode
-    != 0,
-    reason="needs Linux that lets this user make network namespaces, and iproute2",
-)
+def missing() -> str:
+    """What this machine lacks for a network of a test's own; empty without a lack."""
+    if lacks := [name for name in ("unshare", "ip") if shutil.which(name) is None]:
+        return f"{' and '.join(lacks)} missing on PATH (util-linux, iproute2)"
+    made = subprocess.run(["unshare", "--map-root-user", "--net", "true"], check=False, capture_output=True, text=True)
+    return "" if made.returncode == 0 else f"this user can make no network namespace: {made.stderr.strip()}"
+
+
+LACKS = missing()
+needs_namespaces = pytest.mark.skipif(bool(LACKS), reason=LACKS or "there")
 
 
 @needs_namespaces

@@ -2,7 +2,7 @@
 
 The callback posts {"trainerStatus": {progressPercentage, estimatedRemainingSeconds, metrics}} every five seconds to
 KUBEFLOW_TRAINER_SERVER_URL, with the token in the file KUBEFLOW_TRAINER_SERVER_TOKEN. Both are set here when
-transformers is imported; who answers is the same process, on its loopback address, from the moment a Trainer is built.
+transformers is imported; the same process answers on its loopback address from the moment that a Trainer is built.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _answer(secret: str) -> Callable[[Request], Answer]:
 
 
 def take(rank: Any, status: Any, now: float) -> None:
-    """Puts what a Trainer said into the figures of `rank`; what is no number is left out."""
+    """Adds a Trainer's report to the figures of `rank`; what is not a number is left out."""
     percent = number_in(status.get("progressPercentage"))
     if percent is not None:
         remaining = number_in(status.get("estimatedRemainingSeconds"))

@@ -218,7 +218,7 @@ def _tokens_in(sample: Any) -> int:
 
 
 def _length(sequence: Any) -> int | None:
-    """The elements of one sequence of tokens; None for what is none."""
+    """The elements of one sequence of tokens; None for another value."""
     shape = getattr(sequence, "shape", None)
     if shape is not None:
         return int(prod(shape))

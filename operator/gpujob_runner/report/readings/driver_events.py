@@ -1,4 +1,4 @@
-"""What the driver says of the devices of this container while the program runs: NVIDIA's Xid, and AMD's counters of RAS.
+"""Errors that the driver reports of this container's devices while the program runs: NVIDIA's Xid, AMD's counters of RAS.
 
 Both come to a container without rights: NVML gives the events of the devices that the container has to any user
 (nvmlEventSetWait, event nvmlEventTypeXidCriticalError), and sysfs gives the counters of amdgpu to every reader
@@ -41,7 +41,7 @@ class Event(ctypes.Structure):
 
 
 class DriverEvents:
-    """Says what drivers report from now on; `say` writes one line."""
+    """Reports the errors of drivers from its creation on; `say` writes one line."""
 
     def __init__(self, say: Callable[[str], None], dri: str = "/dev/dri", drm: str = "/sys/class/drm") -> None:
         self._say, self._dri, self._drm = say, dri, drm
@@ -71,7 +71,7 @@ class DriverEvents:
         self._first = False
 
     def repeat(self) -> None:
-        """Says recent lines again, at the end of the program."""
+        """Repeats recent lines at the end of the program."""
         since = time.monotonic() - RECENT
         for clock, line in self._said[-4:]:
             if clock >= since:

@@ -1,6 +1,6 @@
 """The figures of a pod's processes as Prometheus text (format 0.0.4); the one list of what is exported.
 
-Figures of other processes are read from files, so any value may be anything: what is no number is left out.
+Figures of other processes are read from files, so that any value may be of any type: what is not a number is left out.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ Labels = tuple[tuple[str, str], ...]
 def exposed(processes: Iterable[dict[str, Any]], job_uid: str = "", attempt: str = "") -> str:
     """The page; of two processes that say they are the same rank, the one that stepped last is shown.
 
-    `job_uid` and `attempt` say whose it is; the line is left out where one of them is empty.
+    `job_uid` and `attempt` identify the job; the line is left out if one of them is empty.
     """
     ranks = _by_rank(processes)
     world = max((_whole(process.get("world_size")) for process in ranks.values()), default=1)

@@ -26,7 +26,7 @@ class Shared:
         self._turn: int | None = None
 
     def write(self, figures: dict[str, Any]) -> None:
-        """Puts the figures of this process in place of the last ones, whole or not at all."""
+        """Replaces the figures of this process, atomically."""
         if self._lock is None:
             self._join()
         self._put(self._own + ".json", json.dumps(figures))
@@ -62,12 +62,12 @@ class Shared:
         return True
 
     def note_port(self, port: int) -> None:
-        """Writes down the port that is served, for a process that took any free one."""
+        """Records the served port, for a process that bound any free one."""
         with contextlib.suppress(OSError):
             self._put("port", str(port))
 
     def leave(self) -> None:
-        """Takes the figures of this process away."""
+        """Removes the figures of this process."""
         if self._lock is not None:
             self._remove(self._own)
             os.close(self._lock)
@@ -88,7 +88,7 @@ class Shared:
         self._lock = lock
 
     def _put(self, name: str, text: str) -> None:
-        """Writes a file that readers see whole or not at all."""
+        """Writes a file atomically."""
         fresh = self._path(self._own + ".new")
         with open(fresh, "w", encoding="utf-8") as file:
             file.write(text)

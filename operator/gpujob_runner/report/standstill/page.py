@@ -1,6 +1,6 @@
 """GET /ranks as JSON: each rank of the pod with its steps, its phase, how long it stands still, and its stack.
 
-What other processes wrote is read from files, so any value may be anything; what is no number or text is left out.
+What other processes wrote is read from files, so that any value may be of any type; what is not a number or text is left out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def aged(process: dict[str, Any], now: float) -> dict[str, Any]:
 
 
 def ranks_page(processes: Iterable[dict[str, Any]], job_uid: str, attempt: str) -> str:
-    """The page; whose it is stands beside the ranks."""
+    """The page: the ranks, and the job and attempt that they belong to."""
     ranks = [_rank(process) for process in processes if isinstance(process.get("figures"), dict)]
     return json.dumps({"jobUid": job_uid, "attempt": attempt, "ranks": ranks})
 

@@ -1,7 +1,7 @@
 """Phases of a process beside its steps (compiling, evaluating, saving), and the clock that stands in them.
 
 A sign of work is a step, a batch or the end of a phase. Without one the clock runs; in a phase it stands, because a long
-compilation is no hang. It stands for `Phases.bound` seconds without a sign: a phase that lasts longer counts as none.
+compilation is no hang. It stands for `Phases.bound` seconds without a sign: a longer phase counts as no phase.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Phases:
         """When the last phase ended."""
 
     def begin(self, name: str) -> object:
-        """Enters a phase; gives what `end` takes. Phases may overlap, also in several threads."""
+        """Enters a phase and returns the key that `end` takes. Phases may overlap, also in several threads."""
         key = object()
         self._open[key] = (name, perf_counter())
         return key
@@ -61,7 +61,7 @@ class Phases:
 
     @property
     def is_said(self) -> bool:
-        """Whether the program says that it is in a phase: then its stack is not asked."""
+        """Whether the program reported a phase: then its stack is not read."""
         return bool(self._open)
 
     @property
@@ -70,7 +70,7 @@ class Phases:
         return self._seen is not None
 
     def current(self) -> str:
-        """The phase that was entered last and is not left; Training where there is none."""
+        """The phase that was entered last and is not left; Training outside of one."""
         entered = self._entered()
         return entered[0] if entered else TRAINING
 

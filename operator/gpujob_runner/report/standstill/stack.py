@@ -29,7 +29,7 @@ COMPILERS = (
     "triton/compiler/",
     "torch/utils/cpp_extension.py",
 )
-"""Files that are on a stack only while something is compiled; those that a compiled program runs through are none of them."""
+"""Files that are on a stack only while something is compiled; without those that a compiled program runs through."""
 
 SAVERS = {
     "torch/serialization.py": ("save", "_save", "_legacy_save"),
