@@ -12,7 +12,7 @@ VARIABLE = "GPUJOB_PREFLIGHT"
 
 @dataclass(frozen=True)
 class Expected:
-    """What each pod gets; a field that is None or empty is not checked."""
+    """What each pod gets; an empty field, or None, is not checked."""
 
     backend: str = ""
     """CUDA or ROCm."""

@@ -58,6 +58,24 @@ def test_pools_whose_names_differ_in_the_hash_alone_say_in_what_they_differ(
     ]
 
 
+def test_pools_of_one_name_with_unlike_resources_say_so(gpujob: Command) -> None:
+    slices = "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"
+    single = {"nvidia.com/gpu.product": slices, "nvidia.com/mig.strategy": "single", "nvidia.com/gpu.memory": "9728"}
+    mixed = {
+        f"nvidia.com/mig-1g.10gb.{fact}": text
+        for fact, text in (("product", slices), ("memory", "9728"), ("count", "7"))
+    }
+    one = node("a", H100, labels=single, devices={"nvidia.com/gpu": "7"})
+    other = node(
+        "b", H100, labels={"nvidia.com/mig.strategy": "mixed", **mixed}, devices={"nvidia.com/mig-1g.10gb": "7"}
+    )
+    answer = gpujob("pools", "--cluster", "-", stdin=yaml.safe_dump_all([one, other]))
+    notes = [line.partition(": ")[2] for line in answer.out.splitlines() if line.startswith("Note on ")]
+    assert sorted(note.partition("but for the resource: ")[2].split(" (")[0] for note in notes) == [
+        "nvidia.com/gpu", "nvidia.com/mig-1g.10gb",
+    ]  # fmt: skip
+
+
 def test_what_keeps_jobs_off_a_pool_is_its_first_note(gpujob: Command) -> None:
     tainted, cordoned = node("a", H100, taints=["team=vision:NoSchedule"]), node("c", H100, cordoned=True)
     answer = gpujob("pools", "--cluster", "-", stdin=yaml.safe_dump_all([tainted, cordoned]))

@@ -226,6 +226,17 @@ def test_the_sentence_names_the_class(objects: list[Object], sentence: str) -> N
     assert sentence in summary.summary(place(*objects))
 
 
+@pytest.mark.parametrize(("objects", "remedy"), [
+    ([machine("a", "z-a")], "; use a volume of the pool's zone"),
+    ([machine("a")], f"; its nodes lack the label {ZONE}"),
+    ([machine("a", labels={"failure-domain.beta.kubernetes.io/zone": "z-a"})], "; use a volume of the pool's zone"),
+    ([machine("a"), machine("b", "z-a")], "; use a volume of the pool's zone"),
+])  # fmt: skip
+def test_where_no_node_has_the_label_of_a_zone_that_is_what_lacks(objects: list[Object], remedy: str) -> None:
+    said = summary.summary(place(claim(), kind_of("std", "z-b"), *objects))
+    assert f"can be mounted on none of its {len(objects)} nodes{remedy}" in said
+
+
 def grown(**selector: str) -> Object:
     provision = {"maxNodes": 1, "gpusPerNode": 8}
     return gpupool("p", selector, provision=provision, price={"perGPUHour": "1"}, accelerator="H100-SXM")

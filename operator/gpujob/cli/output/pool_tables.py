@@ -111,6 +111,9 @@ def _warnings(pool: Pool) -> list[Finding]:
 def _apart(pool: Pool, fleet: Fleet) -> Iterator[str]:
     """In what a pool differs from those whose names differ from its own in the hash alone."""
     plain_names = plain_names_in(pool.name)
+    alike = [each for each in fleet.whole_pools if plain_names and plain_names_in(each.name) == plain_names]
+    if others := [each.name for each in alike if each.resource != pool.resource]:
+        yield f"like {listed(others)}, but for the resource: {pool.resource}"
     for joined in (each for each in fleet.pools if each.joins and each.name in plain_names):
         others = [first for first, *_ in joined.joins if first != pool.name]
         differing = (warning.numbers[-1] for warning in joined.warnings if warning.reason is Reason.NODES_DIFFER)

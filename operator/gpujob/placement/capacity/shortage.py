@@ -10,6 +10,7 @@ from gpujob.fleet.kubernetes.objects import Resources, Taint
 from gpujob.fleet.kubernetes.runtime_classes import lacks
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
+from gpujob.fleet.storage.volume_ties import SUCCESSORS
 from gpujob.placement.capacity.node_filters import asked_of, disk_needed, lacks_label, rejections
 from gpujob.placement.capacity.pod_resources import minimum_of
 from gpujob.placement.capacity.topology import too_scattered
@@ -73,10 +74,26 @@ def _not_mountable(demand: Demand, nodes: Sequence[PoolNode], refused: Sequence[
     new = any(node.coming for node, kept_off in zip(nodes, refused, strict=True) if kept_off)
     every = sum(not node.coming for node in nodes) if new else len(nodes)
     left = sum(not kept_off for kept_off in refused)
-    sentence = "PersistentVolumeClaim {} can be mounted on {}{}; use a volume of the pool's zone"
+    sentence = "PersistentVolumeClaim {} can be mounted on {}{}; {}"
     where = f"{left or 'none'} of its {every} nodes" if every else "no node that can be added"
     also = ", and on none that can be added" if new and every else ""
-    return Finding(Reason.ZONE_CONFLICT, sentence, (listed(demand.ties, 4), where, also))
+    absent = [] if left else _zones_without_label(demand, nodes)
+    remedy = f"its nodes lack the label {listed(absent)}" if absent else "use a volume of the pool's zone"
+    return Finding(Reason.ZONE_CONFLICT, sentence, (listed(demand.ties, 4), where, also, remedy))
+
+
+def _zones_without_label(demand: Demand, nodes: Sequence[PoolNode]) -> list[str]:
+    """The labels of a zone or region that the job's volumes require and none of the nodes has, under its old name neither."""
+    required = {
+        key
+        for tie in demand.tied
+        for key in (*(name for name, _ in tie.zones), *(each.key for term in tie.terms for each in term))
+    }
+    names = [
+        (key, *(old for old, new in SUCCESSORS.items() if new == key)) for key in SUCCESSORS.values() if key in required
+    ]
+    known = [node.labels for node in nodes if node.labels and not node.coming]
+    return [key for key, *older in names if known and not any({key, *older} & labels.keys() for labels in known)]
 
 
 def _not_selected(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
