@@ -46,7 +46,7 @@ def steps_of(words: Sequence[str], given: Collection[str] | None = ()) -> Sequen
         return [Step(line)] if (line := [word for word in words if len(word) <= LONGEST]) else []
     if len(script) > LONGEST:
         return []
-    steps = _of_script(_DEFAULT.sub(lambda part: part[0] if _may_have(part[1], given, script) else part[2], script))
+    steps = _of_script(_with_defaults(script, given))
     return [inner for step in steps for inner in _within(step, given, last=step is steps[-1])]
 
 
@@ -59,11 +59,18 @@ _OF_OPERATOR: Final = re.compile(
 """Variables that the operator sets, some of them for some gangs only."""
 
 
-def _may_have(name: str, given: Collection[str] | None, script: str) -> bool:
-    """Whether a variable of a script may have a value: the container's, or one that the script gives it."""
-    if given is None or name in given or _OF_OPERATOR.fullmatch(name) or _SETS_ANY.search(script):
-        return True
-    return re.search(rf"(?<![\w$]){name}\b", script.replace("${" + name, "")) is not None
+_EXPANDED: Final = re.compile(r"\$\{[A-Za-z_]\w*")
+_NAME: Final = re.compile(r"(?<![\w$])[A-Za-z_]\w*")
+
+
+def _with_defaults(script: str, given: Collection[str] | None) -> str:
+    """A script with the defaults of variables that have no value: neither the container nor the script gives them one."""
+    if given is None or not _DEFAULT.search(script) or _SETS_ANY.search(script):
+        return script
+    known = {*given, *_NAME.findall(_EXPANDED.sub("", script))}
+    return _DEFAULT.sub(
+        lambda part: part[0] if part[1] in known or _OF_OPERATOR.fullmatch(part[1]) else part[2], script
+    )
 
 
 def _within(step: Step, given: Collection[str] | None, *, last: bool) -> Sequence[Step]:
