@@ -27,9 +27,9 @@ OWN_LIMITS: Final = (
 """The message of an eviction that enforces a limit of the pod itself: it happens on any node."""
 
 
-LAST_DELETION: Final = 2.0
-"""Seconds within which the kubelet deletes a pod for good once its containers have ended; an operator that was off has seen only
-this deletion, and the request before it is lost (`with_first_request`)."""
+LAST_DELETION: Final = 30.0
+"""Seconds within which the kubelet deletes a pod for good once its containers have ended: it unmounts its volumes first. An operator
+that was off has seen only this deletion, and the request before it is lost (`with_first_request`)."""
 
 
 class First(Enum):
