@@ -161,6 +161,12 @@ def lost_rooms_in_a_row(job: JobRecord) -> int:
     return sum(1 for _ in takewhile(lambda reason: reason == Reason.NODE_TAKEN, reasons))
 
 
+def was_not_looked_at(job: JobRecord) -> bool:
+    """Whether the last attempt ended because no scheduler or controller had looked at its pods."""
+    last = (tables(job.status, "attempts") or ({},))[-1]
+    return (last.get("reason"), last.get("blame")) == (Reason.UNSCHEDULABLE, Blame.KUBERNETES)
+
+
 def _seconds_of(entry: Mapping[str, Any]) -> float:
     """Seconds that an attempt ran; 0 if it did not."""
     began, ended = read_time(entry.get("from")), read_time(entry.get("to"))

@@ -333,23 +333,3 @@ def test_the_sentence_counts_the_attempts_that_lost_their_node() -> None:
         "other pods took its room on node n0; the job gave the GPUs of pool h100 back and is placed again "
         "(attempt 2 in a row that loses its node, each waits longer for it)"
     )
-
-
-def test_a_scheduler_that_is_away_is_no_refusal_of_the_pool() -> None:
-    watch, silent = Watch(), [replace(pod(number), waiting_reason="") for number in (0, 1)]
-    for second in (0.0, 60.0, 300.0, 900.0):
-        found = watch.look(second, GANG, *silent)
-        assert not isinstance(found.action, GiveBack)
-    assert isinstance(found.action, WriteStatus)
-    (runs,) = (each for each in found.action.status["conditions"] if each["type"] == "Running")
-    assert runs["message"] == "pod p0 is bound to no node: the scheduler has not looked at it"
-    refused = [silent[0], pod(1)]
-    assert not isinstance(watch.look(901.0, GANG, *refused).action, GiveBack)
-    assert not isinstance(watch.look(960.9, GANG, *refused).action, GiveBack)
-    assert isinstance(watch.look(961.0, GANG, *refused).action, GiveBack)
-
-
-def test_room_that_is_lost_is_given_back_while_the_scheduler_is_away() -> None:
-    watch, silent = Watch(), replace(pod(), waiting_reason="")
-    watch.look(0.0, ALONE, silent, lost_rooms={"n0": LostRoom("is gone")})
-    assert isinstance(watch.look(5.0, ALONE, silent, lost_rooms={"n0": LostRoom("is gone")}).action, GiveBack)

@@ -169,7 +169,7 @@ class JobActions:
         except ApiError as error:
             log.warning("events not read", job=f"{job.namespace}/{job.name}", error=str(error))
             return
-        if words and (memory := self._work.memory.get(job.uid)) is not None:
+        if (memory := self._work.memory.get(job.uid)) and (words or not (pod or memory.refused_to(child))):
             memory.refused = child.uid, words
 
     async def end(self, child: ChildRecord, *, pods_first: bool = False) -> None:

@@ -137,10 +137,10 @@ class JobState:
     failed_on: int | str = ""
     """The job's generation or resourceVersion on which the last step failed: another one is tried at once."""
 
-    def refused_to(self, child: ChildRecord) -> str:
-        """What the API server said of pods of this child; empty if nothing was read."""
+    def refused_to(self, child: ChildRecord) -> str | None:
+        """What the API server said of pods of this child; None if that was not read."""
         uid, words = self.refused
-        return words if uid == child.uid else ""
+        return words if uid == child.uid else None
 
 
 @dataclass(slots=True)

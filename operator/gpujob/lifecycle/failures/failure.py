@@ -20,7 +20,8 @@ class Blame(StrEnum):
     SPOT = "Spot"
     """The cloud reclaimed spot nodes: counted, and bounded by pauses alone."""
     KUBERNETES = "Kubernetes"
-    """The Job controller failed the Job by a pod that it had ended itself: in no count, and bounded by pauses alone."""
+    """The Job controller failed the Job by a pod that it had ended itself, or no scheduler looked at the pods: in no count, and
+    bounded by pauses alone."""
 
 
 UNBOUNDED: Final = frozenset({Blame.SPOT, Blame.KUBERNETES})

@@ -48,7 +48,7 @@ def fail(evaluation: Evaluation, child: ChildRecord, failure: Failure) -> Action
     return fail_for_good(evaluation, child, seen, failure)
 
 
-def try_again(evaluation: Evaluation, child: ChildRecord, failure: Failure) -> Action:
+def try_again(evaluation: Evaluation, child: ChildRecord, failure: Failure) -> WriteStatus:
     """The end of an attempt that failed; another one follows after a pause."""
     job, server = evaluation.job, evaluation.now.server
     members = with_failure(job, failure.blame, evaluation.now.text)

@@ -52,9 +52,14 @@ class Evaluation:
         """The state of the child and its pods; several steps of one evaluation read it."""
         if self._observed is None or self._observed[0] is not child:
             pods = self.known_pods if child.ended else self.pods
-            seen = observe(child, pods, ran=has_run(self.job), refused=self.view.refused, ending=self.ending)
+            seen = observe(child, pods, ran=has_run(self.job), refused=self.refused, ending=self.ending)
             self._observed = child, seen
         return self._observed[1]
+
+    @property
+    def refused(self) -> str:
+        """What events said of the child's pods; empty if nothing, or if they were not read."""
+        return self.view.refused or ""
 
     @property
     def ending(self) -> int:

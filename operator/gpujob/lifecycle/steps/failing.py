@@ -139,7 +139,7 @@ def _interruption(evaluation: Evaluation, child: ChildRecord) -> Failure | None:
 def ended_by_start(evaluation: Evaluation, child: ChildRecord) -> Action | None:
     """The end of an attempt with a container that does not start, so that the attempt holds no GPU any longer."""
     seconds = evaluation.timings.stuck
-    said = evaluation.view.refused
+    said = evaluation.refused
     failure = start_failure(evaluation.pods, seconds, said) if not evaluation.job.status.get("startTime") else None
     if failure is None or not _is_tried_again(evaluation, child):
         evaluation.see(stuck=UNSEEN)

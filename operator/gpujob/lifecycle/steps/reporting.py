@@ -19,7 +19,7 @@ from gpujob.lifecycle.steps.stalling import with_stall
 from gpujob.lifecycle.steps.waiting import Unbound
 from gpujob.status.attempts import progress
 from gpujob.status.job import job_status, telemetry
-from gpujob.status.observe.child import Observation, held_in_vain, waits_for_devices, why_not_bound
+from gpujob.status.observe.child import Observation, held_in_vain, waits_for_devices
 from gpujob.status.records.objects import ChildRecord
 from gpujob.values.untrusted import condition, table
 from gpujob.values.vocabulary import ConditionType, Reason, State
@@ -37,7 +37,7 @@ def report(
     job, view, seen = evaluation.job, evaluation.view, evaluation.observe(child)
     if unbound and seen.stuck and seen.state is State.PLACED:
         seen = held_in_vain(seen, unbound.until)
-    seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else _patiently(evaluation, seen)
+    seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else _patiently(evaluation, seen, unbound)
     if _is_reported_later(evaluation, child, seen):
         return Nothing()
     status = job_status.placed(job, child, seen, evaluation.now.text, view.telemetry, view.price_now)
@@ -53,7 +53,7 @@ def report(
 def _has_words(evaluation: Evaluation, seen: Observation) -> bool:
     """Whether the stored sentence lacks known words of events; a new sentence alone causes no write."""
     held = str(condition(evaluation.job.status, ConditionType.RUNNING).get("message", ""))
-    words = evaluation.view.refused.removesuffix(".")
+    words = evaluation.refused.removesuffix(".")
     return bool(words) and words in seen.message and words not in held
 
 
@@ -94,7 +94,7 @@ def _numbers(evaluation: Evaluation, status: Mapping[str, Any]) -> Numbers:
     return Numbers.NEWS if news_of_it else Numbers.MOVED
 
 
-def _patiently(evaluation: Evaluation, seen: Observation) -> Observation:
+def _patiently(evaluation: Evaluation, seen: Observation, unbound: Unbound | None) -> Observation:
     """Pods that do not run yet are reported only after a delay: most run before a user could read it."""
     job, timings, now = evaluation.job, evaluation.timings, evaluation.now.elapsed
     if seen.state not in (State.PLACED, State.STARTING):
@@ -108,9 +108,8 @@ def _patiently(evaluation: Evaluation, seen: Observation) -> Observation:
     since = before[1] if before is not None and before[0] is seen.state else _since(evaluation, starting)
     evaluation.see(not_running=(seen.state, since))
     ripe = since + (starting if seen.state is State.STARTING else timings.pending)
-    if ripe <= now and (seen.reason, seen.stuck) == (Reason.PLACED, "") and evaluation.child is not None:
-        why = why_not_bound(evaluation.child, evaluation.pods)
-        return replace(seen, reason=Reason.UNSCHEDULABLE, message=why) if why else seen
+    if ripe <= now and (seen.reason, seen.stuck) == (Reason.PLACED, "") and unbound:
+        return held_in_vain(replace(seen, message=unbound.why), unbound.until)
     if ripe <= now or job.status.get("state") == State.STARTING:
         return seen
     evaluation.requeue(ripe - now)

@@ -10,14 +10,18 @@ from datetime import timedelta
 from gpujob.fleet.assembly.node_state import LostRoom
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle import endings
-from gpujob.lifecycle.actions import ReadRefusal
-from gpujob.lifecycle.attempts import lost_rooms_in_a_row
+from gpujob.lifecycle.actions import ReadRefusal, WriteStatus
+from gpujob.lifecycle.attempts import lost_rooms_in_a_row, was_not_looked_at
 from gpujob.lifecycle.endings import Ending
+from gpujob.lifecycle.failures.failure import Blame, Failure
 from gpujob.lifecycle.sightings import UNSEEN
+from gpujob.lifecycle.steps import ends
 from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.attempts import waits
 from gpujob.status.observe.child import why_not_bound
 from gpujob.status.records.objects import ChildRecord
+from gpujob.values.finding import counted, listed
+from gpujob.values.vocabulary import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Unbound:
     """The API server's words, where it refuses the pods."""
     lost: Mapping[str, LostRoom] = field(default_factory=dict)
     """The nodes that have no room for them, as `JobView.lost_rooms`."""
+    silent: bool = False
+    """Whether neither the scheduler nor an event has said anything of them."""
 
 
 def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | None:
@@ -57,6 +63,9 @@ def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | 
     if len(pods) >= child.pods and all(pod.node for pod in pods):
         return None
     evaluation.watches_nodes = True
+    if _is_not_looked_at(evaluation, child):
+        # An autoscaler adds nodes for pods of which the scheduler says that they find none.
+        evaluation.see(awaited=UNSEEN)
     bare, (held, came) = evaluation.view.bare_node, evaluation.sightings.came
     came = bare or (came if held == child.uid else None)
     evaluation.see(came=(child.uid, came))
@@ -74,22 +83,23 @@ def without_nodes(evaluation: Evaluation, child: ChildRecord, awaited: AwaitedNo
 
 def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
     """The wait of pods on existing nodes, or of pods that the API server refuses; None if each pod is bound."""
-    refusal = evaluation.view.refused if len(evaluation.pods) < child.pods else ""
-    if not (child.nodes or refusal) or child.paused or evaluation.job.status.get("startTime"):
+    if child.paused or evaluation.job.status.get("startTime"):
         return None
-    if evaluation.ending:
-        evaluation.see(unbound=UNSEEN, taken=UNSEEN, node_away=UNSEEN)
-        return None
-    why = why_not_bound(child, evaluation.pods, evaluation.view.refused)
+    why = "" if evaluation.ending else why_not_bound(child, evaluation.pods, evaluation.refused)
     if not why:
-        evaluation.see(unbound=UNSEEN, taken=UNSEEN, node_away=UNSEEN)
+        evaluation.see(unbound=UNSEEN, taken=UNSEEN, node_away=UNSEEN, not_looked_at=UNSEEN)
+        return None
+    refusal = evaluation.refused if len(evaluation.pods) < child.pods else ""
+    silent = _is_not_looked_at(evaluation, child)
+    if not (child.nodes or refusal or silent):
         return None
     evaluation.watches_nodes = True
     # Pods that are missing are no matter of room.
     lost = evaluation.view.lost_rooms if len(evaluation.pods) >= child.pods else {}
-    if not (refusal or lost) and _is_not_looked_at(evaluation, child):
+    if silent and not lost:
         evaluation.see(unbound=UNSEEN, taken=UNSEEN, node_away=UNSEEN)
-        return None
+        return _until_looked_at(evaluation, child, why)
+    evaluation.see(not_looked_at=UNSEEN)
     seconds = _unbound_seconds(evaluation, child)
     rest = seconds * evaluation.timings.rest_factor
     since, now = evaluation.sighted_at("unbound", child), evaluation.now.server
@@ -103,9 +113,39 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
 
 
 def _is_not_looked_at(evaluation: Evaluation, child: ChildRecord) -> bool:
-    """Whether the scheduler has said nothing of the pods without a node: it is away or busy, and no pool is to blame for that."""
+    """Whether the scheduler has said nothing of the pods without a node, and no event says why others are missing: one of the two is
+    away or busy, and no pool is to blame for that."""
     pods = evaluation.pods
-    return len(pods) >= child.pods and all(pod.node or not pod.waiting_reason for pod in pods)
+    if any(pod.waiting_reason and not pod.node for pod in pods):
+        return False
+    return len(pods) >= child.pods or evaluation.view.refused == ""
+
+
+def _until_looked_at(evaluation: Evaluation, child: ChildRecord, why: str) -> Unbound:
+    """The wait for a scheduler or a controller: nothing shows whether it exists."""
+    timings = evaluation.timings
+    seconds = max(timings.not_looked_at, _unbound_seconds(evaluation, child))
+    if was_not_looked_at(evaluation.job):
+        seconds = min(seconds, timings.unbound_gang)
+    left = evaluation.seconds_left("not_looked_at", child, seconds)
+    until = waits.write_time(evaluation.now.server + timedelta(seconds=left))
+    return Unbound(left, seconds, why, until, rest=0.0, refusal="", silent=True)
+
+
+def _not_looked_at(evaluation: Evaluation, child: ChildRecord, seconds: float) -> Failure:
+    """That no scheduler or controller has looked at the pods for so many seconds, and which one is to be checked."""
+    pods = [pod for pod in evaluation.pods if not pod.node]
+    if missing := child.pods - len(evaluation.pods):
+        are = "are" if missing > 1 else "is"
+        what = f"{missing} of {counted(child.pods, 'pod')} {are} missing and no event says why; check kube-controller-manager"
+    else:
+        others = f" and {counted(len(pods) - 1, 'more pod')}" if pods[1:] else ""
+        schedulers = sorted({pod.other_scheduler for pod in pods if pod.other_scheduler})
+        which = f" (spec.schedulerName {listed(schedulers)})" if schedulers else ""
+        check = "that schedulers of this name run" if schedulers else "kube-scheduler"
+        what = f"no scheduler has looked at pod {pods[0].name}{others}{which}; check {check}"
+    gave = f"the job gave the GPUs of pool {endings.pool_of(evaluation.job, child)} back, and no pool is left out"
+    return Failure(Blame.KUBERNETES, Reason.UNSCHEDULABLE, f"for {seconds:g} seconds {what}; {gave}")
 
 
 def _seconds_of_lost_rooms(evaluation: Evaluation, child: ChildRecord, lost: Mapping[str, LostRoom]) -> float:
@@ -125,8 +165,14 @@ def _is_refused_alike(evaluation: Evaluation, child: ChildRecord, words: str) ->
     return bool(waits.refused_alike(job.status, endings.pool_of(job, child), words, evaluation.now.server))
 
 
-def ending_of(evaluation: Evaluation, child: ChildRecord, unbound: Unbound) -> Ending:
-    """The end of an attempt with pods that had no node for too long."""
+def end_of(evaluation: Evaluation, child: ChildRecord, unbound: Unbound) -> WriteStatus:
+    """Writes the end of an attempt with pods that had no node for too long."""
+    if unbound.silent:
+        return ends.try_again(evaluation, child, _not_looked_at(evaluation, child, unbound.seconds))
+    return ends.end(evaluation, child, _ending_of(evaluation, child, unbound))
+
+
+def _ending_of(evaluation: Evaluation, child: ChildRecord, unbound: Unbound) -> Ending:
     job, now, why = evaluation.job_as_left_out, evaluation.now.server, unbound.why
     if unbound.lost:
         return endings.without_room(job, child, unbound.lost, lost_rooms_in_a_row(job) + 1)

@@ -78,7 +78,7 @@ def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
         return ends.end(evaluation, child, waiting.without_nodes(evaluation, child, awaited))
     unbound = waiting.unbound(evaluation, child)
     if unbound and unbound.seconds_left <= 0:
-        return GiveBack(child, ends.end(evaluation, child, waiting.ending_of(evaluation, child, unbound)).status)
+        return GiveBack(child, waiting.end_of(evaluation, child, unbound).status)
     if not job.leaving and waiting.lost_service(evaluation):
         return CreateService(child)
     if not job.leaving and (asked := waiting.asks_for_refusal(evaluation, child)) is not None:

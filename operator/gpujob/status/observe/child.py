@@ -125,7 +125,8 @@ def why_not_bound(child: ChildRecord, pods: Sequence[PodState], refused: str = "
     if pod is None:
         return ""
     what = f": {pod.waiting_message}" if pod.waiting_message else ""
-    what = what or ("" if pod.waiting_reason else ": the scheduler has not looked at it")
+    scheduler = f"scheduler {pod.other_scheduler}" if pod.other_scheduler else "the scheduler"
+    what = what or ("" if pod.waiting_reason else f": {scheduler} has not looked at it")
     remedy = f" ({CLAIMS_REMEDY})" if "PersistentVolumeClaim" in pod.waiting_message else ""
     return f"pod {pod.name} is bound to no node{what}{remedy}"
 

@@ -138,6 +138,9 @@ class ServiceRecord:
     """As of a child Job."""
 
 
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+
 @dataclass(frozen=True, slots=True)
 class PodState:
     """The state of one pod of a job."""
@@ -199,8 +202,15 @@ class PodState:
     """Whether it was asked to end and has no finalizer of its Job, which then does not count how it ends."""
     tolerated: Tolerated = ()
     """The taints that it tolerates, with what admission added; empty once it is bound."""
+    scheduler: str = ""
+    """The schedulerName of its spec; empty once it is bound."""
     gone: bool = False
     """Whether the pod does not exist any more: this is what it said last."""
+
+    @property
+    def other_scheduler(self) -> str:
+        """The scheduler that its spec names, where that is not the default one; empty otherwise."""
+        return "" if self.scheduler == DEFAULT_SCHEDULER else self.scheduler
 
     @property
     def says_why_it_ends(self) -> bool:

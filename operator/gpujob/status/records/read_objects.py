@@ -246,6 +246,7 @@ def _pod_state(raw: Mapping[str, Any], use: Pod) -> PodState:
         running="running" in now and status.get("phase") == "Running",
         leaving="deletionTimestamp" in metadata,
         tolerated=() if node else read_tolerations(table(raw, "spec")),
+        scheduler="" if node else intern(one_line(str(table(raw, "spec").get("schedulerName") or "")[:253])),
         child_name=str(controller(metadata).get("name", "")),
         namespace=use.namespace,
         started=str(running.get("startedAt") or ended.get("startedAt") or ""),
