@@ -226,3 +226,16 @@ async def test_a_pod_that_the_scheduler_refuses_is_looked_at_at_once(room: Room)
         "pods", {"metadata": meta, "spec": {"containers": []}, "status": {"phase": "Pending", "conditions": [REFUSED]}}
     )
     assert room.looked() == 1
+
+
+async def test_the_job_and_the_pods_of_an_attempt_that_failed_stay_for_their_logs_and_cause_no_look(room: Room) -> None:
+    metadata = room.server.child["metadata"]
+    name = f"{metadata['name'].rpartition('-')[0]}-2"
+    failed = {"conditions": [{"type": "Failed", "status": "True"}]}
+    room.show("gpujobs", _job(status={"attempt": 2}))
+    room.show("jobs", {**room.server.child, "metadata": {**metadata, "name": name, "uid": "earlier"}, "status": failed})
+    room.pod({"phase": "Failed"}, attempt=2)
+    room.pod({"phase": "Pending"})
+    assert room.looked() == 0
+    room.seconds += room.work.timings.placed
+    assert room.looked() == 1
