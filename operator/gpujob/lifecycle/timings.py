@@ -71,6 +71,8 @@ class Timings:
     """The job's next attempts exclude a node on which the infrastructure failed an attempt this long: time for its agents to
     report the fault, or for it to recover.
     """
+    clocks: float = 30.0
+    """Between two looks whether the API server's clock is right again, while a waiting job leaves out pools or nodes."""
     stuck: float = 300.0
     """A container that cannot start (image, ConfigMap, Secret, runtime) holds GPUs this long: back-offs grow to five minutes."""
     device_fault: float = 30.0

@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from gpujob.status.attempts.exclusions import NOTHING, Clocks, by_own_clock
+from gpujob.status.attempts.exclusions import NOTHING, Clocks, by_own_clock, with_right_times
+from gpujob.status.job.status_patch import patch
 
 LASTS = {"excludedPools": 900.0, "excludedNodes": 600.0}
 POOL = {"name": "p", "until": "2026-01-01T13:15:00Z", "reason": "Unschedulable"}
@@ -113,3 +114,29 @@ def test_a_pool_of_another_clock_is_left_out_no_longer_than_pools_are() -> None:
     far = {"excludedPools": [POOL | {"until": "2027-01-01T13:15:00Z"}]}
     now, _, left = by_own_clock(far, NOTHING, at(0.0), LASTS)
     assert (now, left) == ({"excludedPools": [POOL]}, 900.0)
+
+
+@pytest.mark.parametrize("wrong", [3600.0, -3600.0, -600.0, 180.0])
+def test_times_that_a_wrong_clock_wrote_are_written_again_once_it_is_right(wrong: float) -> None:
+    """The entry is 50 s old by this process's clock."""
+    until = f"{ONE_O_CLOCK + timedelta(seconds=600.0 + wrong):%Y-%m-%dT%H:%M:%SZ}"
+    status = {"state": "Queued", "excludedNodes": [NODE | {"until": until}]}
+    _, seen, _ = by_own_clock(status, NOTHING, at(100.0, wrong, 0.0), LASTS)
+    seen = {("excludedNodes", "n", until): 700.0} | dict(seen)
+    assert with_right_times(status, seen, at(150.0, 50.0 + wrong, 50.0), LASTS) is None, "it is wrong still"
+    assert with_right_times(status, seen, at(150.0, 50.0), LASTS) is None, "there is no witness"
+    right = with_right_times(status, seen, at(150.0, 50.0, 51.0), LASTS)
+    assert right is not None
+    assert patch(status, right) == {"excludedNodes": right["excludedNodes"]}
+    (entry,) = right["excludedNodes"]
+    assert abs((datetime.fromisoformat(entry["until"]) - ONE_O_CLOCK).total_seconds() - 600.0) <= 1.0
+    _, seen, _ = by_own_clock(right, seen, at(151.0, 51.0, 52.0), LASTS)
+    assert with_right_times(right, seen, at(300.0, 200.0, 201.0), LASTS) is None, "once"
+    # What a right clock wrote no wrong one writes again.
+    assert with_right_times(right, seen, at(300.0, 200.0 + wrong, 201.0), LASTS) is None
+
+
+def test_entries_that_are_over_are_no_write() -> None:
+    status = {"excludedNodes": [NODE], "excludedPools": [POOL]}
+    _, seen, _ = by_own_clock(status, NOTHING, at(0.0, 0.0, 0.0), LASTS)
+    assert with_right_times(status, seen, at(700.0, 700.0, 700.0), LASTS) is None

@@ -137,9 +137,8 @@ class JobReconciler:
         if child is None:
             over_budget = "" if is_final(job) else self._over_budget(job.namespace)
             ready, error = index.nodes_ready(pods), self._spec_error(job)
-            return JobView(
-                job, children, pods, ready, spec_error=error, over_budget=over_budget, strays=index.strays_of(job)
-            )
+            strays, left_out = index.strays_of(job), memory.excluded
+            return JobView(job, children, pods, ready, error, over_budget=over_budget, strays=strays, left_out=left_out)
         departed = index.departed_of(child)
         # Pods of earlier attempts stay for their logs.
         unbound = not job.status.get("startTime") and sum(bool(pod.node) for pod in index.pods(child)) < child.pods

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,7 +16,7 @@ from gpujob.lifecycle.failures.suspensions import fails_job_in_vain, may_fail_jo
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Made, Moment
-from gpujob.status.attempts.exclusions import Clocks, by_own_clock
+from gpujob.status.attempts.exclusions import Clocks, by_own_clock, with_right_times
 from gpujob.status.observe.child import Observation, observe
 from gpujob.status.records.objects import ChildRecord, JobRecord, PodState
 from gpujob.values.untrusted import whole_number
@@ -42,11 +42,20 @@ class Evaluation:
     @property
     def job_as_left_out(self) -> JobRecord:
         """The job with the pools and nodes that count as left out now, whatever the server's clock says: what one more is added to."""
-        now, lasts = self.now, self.timings.exclusions
-        status, _, _ = by_own_clock(
-            self.job.status, self.view.left_out, Clocks(now.elapsed, now.server, now.here), lasts
-        )
+        status, _, _ = by_own_clock(self.job.status, self.view.left_out, self._clocks, self.timings.exclusions)
         return replace(self.job, status=status)
+
+    @property
+    def _clocks(self) -> Clocks:
+        return Clocks(self.now.elapsed, self.now.server, self.now.here)
+
+    def with_right_exclusions(self) -> Mapping[str, Any] | None:
+        """The status with pools and nodes left out until the right times, where a wrong clock wrote them; None where they are right."""
+        lasts = self.timings.exclusions
+        if not any(self.job.status.get(member) for member in lasts):
+            return None
+        self.requeue(self.timings.clocks)
+        return with_right_times(self.job.status, self.view.left_out, self._clocks, lasts)
 
     def observe(self, child: ChildRecord) -> Observation:
         """The state of the child and its pods; several steps of one evaluation read it."""

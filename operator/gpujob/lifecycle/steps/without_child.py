@@ -40,6 +40,8 @@ def without_child(evaluation: Evaluation) -> Action:
     if (left := pause_left(job, lasting.pause_clock(evaluation), evaluation.timings)) > 0:
         evaluation.requeue(left)
         return Nothing()
+    if (right := evaluation.with_right_exclusions()) is not None:
+        return WriteStatus(right)
     if pods := _pods_in_the_way(evaluation):
         return _wait_for_pods(evaluation, pods)
     return Schedule() if view.over_budget == "" else _wait_for_budget(evaluation, view.over_budget)

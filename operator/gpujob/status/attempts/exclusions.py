@@ -55,6 +55,19 @@ def by_own_clock(
     return {**status, **changed} if changed else status, found or NOTHING, left
 
 
+def with_right_times(
+    status: Mapping[str, Any], seen: Seen, now: Clocks, seconds: Mapping[str, float]
+) -> Mapping[str, Any] | None:
+    """The status with the times of its entries as `by_own_clock` says them, for the next process, which has measured nothing. None
+    where they are right, and while the clocks of the server and of this machine differ, so that a wrong one writes nothing.
+    """
+    if now.here is None or abs((now.server - now.here).total_seconds()) > CLOCKS:
+        return None
+    said, _, _ = by_own_clock(status, seen, now, seconds)
+    moved = (each for member in seconds for each in tables(said, member) if each not in tables(status, member))
+    return said if any(moved) else None
+
+
 def _seconds_left(until: datetime, now: Clocks, most: float) -> float:
     """For how long an entry that this process sees for the first time counts: until its time by the server's clock, or by that of
     this machine where it says that more is left. A clock that says more than `most` is not the one by which the entry was written.

@@ -62,4 +62,13 @@ def _meaning(status: Mapping[str, Any]) -> tuple[object, ...]:
     nodes = () if status.get("state") == State.SUSPENDED else tuple(placement.get("nodeNames") or ())
     chosen = tuple(placement.get(key) for key in ("pool", "image", "currentPricePerHour")), nodes
     shown = (status.get("display") or {}).get("reason")
-    return (*(status.get(key) for key in kept), claims, chosen, nearest.get("pool"), nearest.get("reason"), shown)
+    left_out = tuple(e.get("until") for key in ("excludedPools", "excludedNodes") for e in tables(status, key))
+    return (
+        *(status.get(key) for key in kept),
+        claims,
+        chosen,
+        nearest.get("pool"),
+        nearest.get("reason"),
+        shown,
+        left_out,
+    )
