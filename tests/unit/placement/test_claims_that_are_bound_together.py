@@ -87,8 +87,7 @@ CD = named("c", "d")
     ([*claims("c", "d"), *disks("aabb")], CD, "a"),
     ([*claims("c", "d"), *disks("b")], CD, TO_BE_MADE),
     ([*claims("c", "d"), *disks("ab")], CD, TO_BE_MADE),
-    # A volume for all nodes of a zone may be bound on a node to be added there.
-    ([*claims("c", "d"), *disks("a"), volume("q", ZONE, "z-b")], CD, NOWHERE),
+    ([*claims("c", "d"), *disks("a"), volume("q", ZONE, "z-b")], CD, TO_BE_MADE),
     ([*claims("c", "d", "e"), *disks("aabbb")], named("c", "d", "e"), "b"),
     (disks("abb"), own(2), "b"),
     (disks("b"), own(2), TO_BE_MADE),
@@ -111,8 +110,10 @@ CD = named("c", "d")
     ([*claims("c", "e"), *claims("d", volume="v"), volume("v", HOST, "b", phase="Bound"), *disks("aab")],
      named("c", "d", "e"), TO_BE_MADE),
     ([*claims("c", volume="p0"), *claims("d", volume="p1"), *disks("ab", phase="Bound")], CD, NOWHERE),
-    ([*claims("c", volume="p0"), *claims("d"), *disks("a", phase="Bound"), volume("q", ZONE, "z-b")], CD, NOWHERE),
-    ([*claims("c"), *disks("z")], named("c"), NOWHERE),
+    ([*claims("c", volume="p0"), *claims("d"), *disks("a", phase="Bound"), volume("q", ZONE, "z-b")], CD, TO_BE_MADE),
+    ([*claims("c"), *disks("z")], named("c"), TO_BE_MADE),
+    # What is kept for a claim is the only one that it takes, wherever others are made.
+    ([*claims("c"), *disks("z", claimRef={"namespace": "default", "name": "c"})], named("c"), NOWHERE),
 ])  # fmt: skip
 def test_each_claim_takes_its_own_volume(objects: list[Object], volumes: list[Object], right: str) -> None:
     assert outcome(place(fleet(LOCAL, A, B, *objects, catalog=ANY_IMAGES), volumes)) == right
@@ -135,7 +136,7 @@ def test_a_class_that_makes_volumes_makes_those_that_are_missing(zone: str, left
     ([volume("all", **ANYWHERE)], TO_BE_MADE),
     ([volume("all", **ANYWHERE), volume("more", **ANYWHERE)], "a,b"),
     (disks("ab"), "a,b"),
-    (disks("aa"), NOWHERE),
+    (disks("aa"), TO_BE_MADE),
 ])  # fmt: skip
 def test_each_pod_of_a_gang_takes_its_own_volume(objects: list[Object], right: str) -> None:
     assert outcome(place(fleet(LOCAL, A, B, *objects, catalog=ANY_IMAGES), own(1), nodes=2)) == right

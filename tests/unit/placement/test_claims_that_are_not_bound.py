@@ -123,7 +123,7 @@ def test_a_class_decides_where_the_volume_of_its_claim_can_be(objects: list[Obje
 @pytest.mark.parametrize(("volumes", "right"), [
     ([volume("pv", HOST, "b")], "b"),
     ([volume("p", HOST, "b"), volume("q", HOST, "a")], "a"),
-    ([volume("pv", HOST, "gone")], NOWHERE),
+    ([volume("pv", HOST, "gone")], TO_BE_MADE),
     ([], TO_BE_MADE),
     ([volume("pv", HOST, "b", phase="Bound")], TO_BE_MADE),
     ([volume("pv", HOST, "b", phase="Released")], TO_BE_MADE),
@@ -140,6 +140,23 @@ def test_a_class_that_makes_no_volumes_leaves_those_that_there_are(
     volumes: list[Object], right: str, mode: str
 ) -> None:
     assert outcome(place(claim("local"), {**LOCAL, "volumeBindingMode": mode}, A, B, *volumes)) == right
+
+
+@pytest.mark.parametrize(("there", "spec", "right"), [
+    ([A, machine("b", "z-b", taints=["x:NoSchedule"])], {}, f"{TO_BE_MADE} TAINT_NOT_TOLERATED"),
+    ([A, node("b", labels={HOST: "b"})], {}, TO_BE_MADE),
+    ([A, node("b", H100, 4, labels={HOST: "b"}, price="1")], {"gpusPerNode": 8}, TO_BE_MADE),
+    ([A, machine("c"), B], {"nodes": 2}, TO_BE_MADE),
+    # With a volume on each node it is impossible all the same.
+    ([A, machine("b")], {"gpusPerNode": 16}, "IMPOSSIBLE POOL_TOO_SMALL ZONE_CONFLICT"),
+    ([A], {"nodes": 2}, "IMPOSSIBLE POOL_TOO_SMALL ZONE_CONFLICT"),
+])  # fmt: skip
+def test_a_volume_where_the_job_cannot_run_is_no_worse_than_none(
+    there: list[Object], spec: dict[str, Any], right: str
+) -> None:
+    found = place(claim("local"), LOCAL, *there, volume("pv", HOST, "b"), **spec)
+    assert outcome(found) == right
+    assert ("; create such a PersistentVolume on " in summary.summary(found)) is right.startswith(TO_BE_MADE)
 
 
 def labelled(name: str, *values: str, **more: Any) -> Object:

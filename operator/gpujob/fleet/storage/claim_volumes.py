@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from gpujob.fleet.kubernetes.objects import Node
@@ -50,6 +51,8 @@ class Volume:
     """The remedy."""
     many_nodes: bool = False
     """Whether several nodes can mount it at a time whatever the claim says."""
+    static: bool = False
+    """Whether it is bound to a PersistentVolume that someone makes: its StorageClass makes none, and it is not bound yet."""
 
     @property
     def is_exclusive(self) -> bool:
@@ -139,7 +142,8 @@ class Volumes:
         """
         claim = of_a_pod(storage_class, size).claim
         ties, why, remedy = self._unbound(claim, None)
-        return self._volume(name, ties, VolumeClaim(trouble=why), remedy, f"StorageClass {storage_class}: ")
+        found = self._volume(name, ties, VolumeClaim(trouble=why), remedy, f"StorageClass {storage_class}: ")
+        return replace(found, static=self._is_static(claim, None))
 
     def volume(self, namespace: str, name: str) -> Volume | None:
         """The nodes of a claim; None if it does not exist."""
@@ -160,7 +164,8 @@ class Volumes:
         words = f"is not bound, and {why}" if self.class_of(claim) else NO_CLASS
         remedy = REMEDY if claim.trouble else remedy
         claim = replace(claim, trouble=claim.trouble or (why and words))
-        return self._volume(name, ties, claim, remedy, f"StorageClass {self.class_of(claim)}: ")
+        volume = self._volume(name, ties, claim, remedy, f"StorageClass {self.class_of(claim)}: ")
+        return replace(volume, static=self._is_static(claim, key))
 
     def _claim(self, key: Key) -> VolumeClaim | None:
         """A claim, bound to the PersistentVolume that it takes."""
@@ -257,6 +262,11 @@ class Volumes:
             f"StorageClass {name} makes no volumes{self._but_without(claim)} and has no PersistentVolume left that fits"
         )
         return (), why, "create such a PersistentVolume"
+
+    def _is_static(self, claim: VolumeClaim, key: Key | None) -> bool:
+        """Whether any PersistentVolume that someone makes will do for a claim that is not bound: none is made or kept for it."""
+        offers = chain.from_iterable(self.offers(Wanted(claim, key)).values()) if key else ()
+        return self.made_on(claim) is None and all(each.volume.kept_for != key for each in offers)
 
     def _but_without(self, claim: VolumeClaim) -> str:
         """What of a claim keeps its StorageClass from making its volume; empty if nothing does."""

@@ -44,6 +44,11 @@ class Binding:
         """Whether one claim may take what another one needs."""
         return len(self._limited) > 1 and self._volumes.all_volumes
 
+    @property
+    def has_static(self) -> bool:
+        """Whether the StorageClass of one of the claims makes no volumes."""
+        return any(made is None for _, made in self._limited)
+
     def nodes(self, among: Iterable[str]) -> frozenset[str]:
         """Those of these nodes on which all of the claims are bound together."""
         ties = self._ties_by_node()

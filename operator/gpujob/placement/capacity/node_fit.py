@@ -25,12 +25,12 @@ from gpujob.placement.capacity.node_filters import (
     rejections,
 )
 from gpujob.placement.capacity.pod_resources import needs_later, node_needs, smallest
-from gpujob.placement.capacity.shortage import pool_too_small, why_never, why_never_some
+from gpujob.placement.capacity.shortage import pool_too_small, volumes_to_make, why_never, why_never_some
 from gpujob.placement.capacity.topology import domain_of, has_links, in_one_place, largest_place
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.values.finding import Finding, counted, listed
-from gpujob.values.vocabulary import Reason
+from gpujob.values.vocabulary import FIXABLE_REASONS, Reason
 
 
 class NodeFit(NamedTuple):
@@ -74,7 +74,18 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
     if all(finding.reason is Reason.POOL_TOO_SMALL for finding in never) and (new := _missing_come(demand, pool)):
         return NodeFit(busy=tuple(each.finding for each in new))
     grown = _may_grow(demand, pool, never)
-    return NodeFit(busy=(grown,)) if grown else NodeFit(never=never)
+    return NodeFit(busy=(grown,)) if grown else NodeFit(never=_once_made(demand, pool, never, image_size))
+
+
+def _once_made(demand: Demand, pool: Pool, never: tuple[Finding, ...], image_size: int | None) -> tuple[Finding, ...]:
+    """Why a pool never has room; where PersistentVolumes that are made on its nodes end that, it is that they lack."""
+    lacking = next((finding for finding in never if finding.reason is Reason.ZONE_CONFLICT), None)
+    if demand.once_made is None or lacking is None:
+        return never
+    mountable, tied = demand.once_made
+    left = find_room(demand.but(mountable=mountable, tied=tied, once_made=None), pool, image_size).never
+    fixable = all(finding.reason in FIXABLE_REASONS for finding in left)
+    return (*left, volumes_to_make(demand, lacking)) if fixable else never
 
 
 def room_without_growth(demand: Demand, pool: Pool, image_size: int | None, beyond: Finding) -> NodeFit:
@@ -217,13 +228,13 @@ def is_full(demand: Demand, pool: Pool, image_size: int | None) -> bool:
 def is_too_small(demand: Demand, pool: Pool, image_size: int | None) -> bool:
     """Whether a pool certainly never has room: too few of its nodes can run such pods, and it does not grow.
 
-    False if nodes lack a handler or a label, because an admin can fix that.
+    False if nodes lack a handler, a label or a PersistentVolume, because an admin can fix that.
     """
     if pool.growth is not None or pool.node_pool or not pool.nodes or pool.pending or _missing_come(demand, pool):
         return False
     if pool.stock.open < demand.nodes or pool.stock.most_devices < demand.gpus_per_node:
         return True
-    kept_out = lacks(pool.stock.handlers, pool.handler) or not pool.stock.selected
+    kept_out = lacks(pool.stock.handlers, pool.handler) or not pool.stock.selected or demand.once_made is not None
     if not kept_out and _all_open_and_able(demand, pool, image_size) and not in_one_place(demand, pool):
         return False
     return not kept_out and len(_able(demand, pool, image_size)) < demand.nodes

@@ -82,6 +82,12 @@ def _not_mountable(demand: Demand, nodes: Sequence[PoolNode], refused: Sequence[
     return Finding(Reason.ZONE_CONFLICT, sentence, (listed(demand.ties, 4), where, also, remedy))
 
 
+def volumes_to_make(demand: Demand, lacking: Finding) -> Finding:
+    """What ends a lack of mountable nodes if that is PersistentVolumes alone: those of other nodes are no reason against more."""
+    remedy = "create such a PersistentVolume on " + ("nodes" if demand.nodes > 1 else "a node") + " of the pool"
+    return Finding(Reason.VOLUME_MISSING, lacking.sentence, (*lacking.numbers[:-1], remedy))
+
+
 def _zones_without_label(demand: Demand, nodes: Sequence[PoolNode]) -> list[str]:
     """The labels of a zone or region that the job's volumes require and none of the nodes has, under its old name neither."""
     required = {

@@ -8,6 +8,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.storage.claim_volumes import Volume, Volumes, Wanted, of_a_pod
 from gpujob.fleet.storage.volume_binding import Binding, Short, after
+from gpujob.fleet.storage.volume_ties import Tie
 from gpujob.placement.request.demand import Attachment, Demand
 from gpujob.values.finding import Finding, counted, listed
 from gpujob.values.vocabulary import Reason
@@ -71,7 +72,8 @@ def _together(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
     if apart:
         return demand
     together = f"{listed(claims, 4)} together (each takes a PersistentVolume of its own)"
-    return demand.but(mountable=nodes, ties=(*demand.ties, together))
+    once_made = demand.once_made or ((demand.mountable, demand.tied) if binding.has_static else None)
+    return demand.but(mountable=nodes, ties=(*demand.ties, together), once_made=once_made)
 
 
 def _of_bound(demand: Demand, fleet: Fleet, namespace: str, unbound: Iterable[Wanted]) -> frozenset[str] | None:
@@ -110,14 +112,23 @@ def bound_by(demand: Demand, fleet: Fleet, namespace: str, nodes: Sequence[str])
 
 def _tied(demand: Demand, volumes: Iterable[Volume]) -> Demand:
     """The demand with the nodes that can mount all of these volumes."""
-    tied = [(volume, volume.nodes) for volume in volumes if volume.nodes is not None]
+    tied = [volume for volume in volumes if volume.nodes is not None]
     if not tied:
         return demand
+    mountable, requires = _limits(tied)
+    firm = [volume for volume in tied if not volume.static]
     return demand.but(
-        mountable=frozenset.intersection(*(nodes for _, nodes in tied)),
-        ties=tuple(f"{volume.claim} ({volume.tie})" for volume, _ in tied),
-        tied=tuple(volume.requires for volume, _ in tied),
+        mountable=mountable,
+        ties=tuple(f"{volume.claim} ({volume.tie})" for volume in tied),
+        tied=requires,
+        once_made=_limits(firm) if len(firm) < len(tied) else None,
     )
+
+
+def _limits(tied: Iterable[Volume]) -> tuple[frozenset[str] | None, tuple[Tie, ...]]:
+    """The nodes that can mount all of these volumes (None: any), and what each requires of a node."""
+    nodes = [volume.nodes for volume in tied if volume.nodes is not None]
+    return frozenset.intersection(*nodes) if nodes else None, tuple(volume.requires for volume in tied)
 
 
 def _attached(demand: Demand, fleet: Fleet, namespace: str) -> Demand:

@@ -168,6 +168,8 @@ class Demand:
     """The claims that leave only these nodes, with the reason of each."""
     tied: tuple[Tie, ...] = ()
     """What the volumes of these claims require of a node."""
+    once_made: tuple[frozenset[str] | None, tuple[Tie, ...]] | None = None
+    """These nodes and requirements once PersistentVolumes are made for claims whose StorageClass makes none; None: no others."""
     single: tuple[str, ...] = ()
     """The claims that one node at a time can mount."""
     attached: tuple[Attachment, ...] = ()
