@@ -9,6 +9,7 @@ import pytest
 from builders import ANY_IMAGES, H100, L4, MI300X, Object, demand, fleet, node
 
 from gpujob.placement.engine.decide import decide
+from gpujob.placement.scoring.equal_pools import kinds_by_device
 from gpujob.placement.suggestions.search import with_fix
 from gpujob.values.vocabulary import Verdict
 
@@ -75,3 +76,17 @@ def test_a_nearer_fix_on_another_kind_is_found_behind_many_equal_pools(count: in
     many = [by_price(number) for number in range(count)]
     assert fixed([*many, node("m", MI300X, price="9")], gpuMemory="210G") == [("spec.gpuMemory", "205G")]
     assert fixed([*many, node("l", L4, price="9")], gpuMemory="90G") == fixed(many, gpuMemory="90G")
+
+
+def test_each_device_has_its_turn_before_a_second_kind_of_one() -> None:
+    """Few kinds are searched one by one: many of a near device displaced all of the others."""
+    objects = [
+        node("a", H100, 4, price="1", taints=["team=a:NoSchedule"]),
+        *(node(f"h{size}", H100, size, price=f"{size}") for size in (3, 5, 8)),
+        node("l", L4, 2, price="9", taints=["team=a:NoSchedule"]),
+        node("m", MI300X, 2, price="9"),
+    ]
+    found = kinds_by_device(decide(demand(gpusPerNode=16), fleet(*objects, catalog=ANY_IMAGES), ANY_IMAGES).candidates)
+    devices = [(each.pool.accelerator_id, len(each.reasons)) for each in found]
+    assert [device for device, _ in devices] == ["H100-SXM", "MI300X", "L4", "H100-SXM", "H100-SXM", "H100-SXM"]
+    assert [reasons for _, reasons in devices] == [1, 1, 2, 1, 1, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gpujob.placement.scoring.candidate import Candidate, first_of_each_pool
@@ -23,6 +24,18 @@ def one_of_each_kind(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     for found in of_pool.values():
         kinds.setdefault(_kind(found), found)
     return tuple(candidate for found in kinds.values() for candidate in found)
+
+
+def kinds_by_device(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The first candidate of each kind of pools: the nearest kind of each device, then the next of each; of these those with the fewest
+    reasons first.
+    """
+    kinds = sorted(first_of_each_pool(one_of_each_kind(candidates)).values(), key=lambda each: len(each.reasons))
+    turns, of_device = dict[str, int](), Counter[str]()
+    for each in kinds:
+        of_device.update((each.pool.accelerator_id,))
+        turns[each.pool.name] = of_device[each.pool.accelerator_id]
+    return sorted(kinds, key=lambda each: turns[each.pool.name])
 
 
 def _kind(candidates: Sequence[Candidate]) -> object:

@@ -21,7 +21,7 @@ from gpujob.placement.engine.pieces import Pieces, finished, first_of
 from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Decision, Fix, first_of_each_pool, lacks_nodes
-from gpujob.placement.scoring.equal_pools import one_of_each_kind
+from gpujob.placement.scoring.equal_pools import kinds_by_device, one_of_each_kind
 from gpujob.placement.scoring.waiting import only_waits_for_others, state_now, waits_for_others
 from gpujob.placement.suggestions.constraints import PRICE_LIMIT, further_shape, higher_price, other_versions
 from gpujob.placement.suggestions.proposal import Proposal, Repair, risks_of, said
@@ -93,9 +93,8 @@ def _of_one_pool(found: Step | str, decision: Decision, fleet: Fleet, catalog: C
     """In pieces: the nearest change for one of the nearest kinds of pools, each searched alone, if it is nearer than what was found for
     all together: where a job needs several changes, those for one pool displace those for another.
     """
-    kinds = first_of_each_pool(one_of_each_kind(decision.candidates))
-    open_ones = (name for name, each in kinds.items() if not is_closed(decision.demand, each.pool, fleet))
-    for name in islice(open_ones, ALONE):
+    pools = (each.pool for each in kinds_by_device(decision.candidates))
+    for name in islice((pool.name for pool in pools if not is_closed(decision.demand, pool, fleet)), ALONE):
         of_pool = tuple(each for each in decision.candidates if each.pool.name == name)
         found = _nearer(found, (yield from _searched(decision, of_pool, fleet, catalog, name)))
     return found
