@@ -211,6 +211,7 @@ def test_a_state_of_any_length_and_letters_stays_one_short_line() -> None:
             "RedeployScheduled", "TerminateScheduled", "PreemptScheduled",
         )),
         ("RDMAReady", "False"),
+        *((kind, "True") for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")),
     ],
 )  # fmt: skip
 def test_a_condition_that_tells_trouble_makes_the_node_the_last_one(kind: str, status: str) -> None:
