@@ -159,6 +159,21 @@ def test_a_volume_where_the_job_cannot_run_is_no_worse_than_none(
     assert ("; create such a PersistentVolume on " in summary.summary(found)) is right.startswith(TO_BE_MADE)
 
 
+@pytest.mark.parametrize(("objects", "warns"), [
+    ([A], True),
+    ([A, kind_of()], True),
+    ([A, kind_of(), claim() | {"metadata": {"name": "c", "namespace": "other"}}], True),
+    ([A, kind_of(), claim()], False),
+    ([A, {"kind": "PersistentVolumeClaimList", "apiVersion": "v1", "items": [claim()]}, kind_of()], False),
+])  # fmt: skip
+def test_a_claim_of_which_nothing_is_known_is_a_warning(objects: list[Object], warns: bool) -> None:
+    found = place(*objects)
+    assert found.choice is not None
+    said = [each.message for each in found.choice.candidate.warnings if each.reason is Reason.VOLUME_MISSING]
+    sentence = "nothing is known of the PersistentVolumeClaims of the job's namespace here, c is unchecked"
+    assert said == [sentence] * warns
+
+
 def labelled(name: str, *values: str, **more: Any) -> Object:
     """A local volume with the label t of its name."""
     made = volume(name, HOST, *values, **more)

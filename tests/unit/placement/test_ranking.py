@@ -127,6 +127,25 @@ def test_own_images_are_tried_where_they_are_for() -> None:
     assert Reason.IMAGE_UNCHECKED not in {warning.reason for warning in both.choice.candidate.warnings}
 
 
+@pytest.mark.parametrize(("backend", "image", "other"), [
+    ("cuda", "rocm/pytorch:rocm6.4_ubuntu24.04", "ROCm"),
+    ("cuda", "own/train:rocm6", "ROCm"),
+    ("cuda", "own/train:cu124", ""),
+    ("cuda", "own/both:cuda12-rocm6", ""),
+    ("cuda", "own/procmail:1", ""),
+    ("rocm", "nvcr.io/nvidia/pytorch:25.01-py3", "CUDA"),
+    ("rocm", "own/train:torch2.6-cu126", "CUDA"),
+    ("rocm", "rocm/pytorch", ""),
+    ("rocm", "own:1", ""),
+])  # fmt: skip
+def test_an_image_with_the_name_of_the_other_stack_gets_a_warning(backend: str, image: str, other: str) -> None:
+    placed = decision(node("n", H100), node("a", MI300X), images={backend: {"image": image}})
+    assert placed.choice is not None
+    said = [each.message for each in placed.choice.candidate.warnings if each.reason is Reason.IMAGE_UNCHECKED]
+    assert len(said) == 1
+    assert (f"{image} has the name of an image for {other}" in said[0]) if other else "has the name" not in said[0]
+
+
 def test_a_catalog_without_images_of_a_stack_refuses_its_pools_by_name() -> None:
     found = decision(node("a", MI300X), catalog=images(ROWS[0]))
     assert found.verdict is Verdict.IMPOSSIBLE

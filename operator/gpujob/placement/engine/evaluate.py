@@ -38,6 +38,7 @@ from gpujob.placement.filters.quota import Allowance
 from gpujob.placement.filters.selection import FilterSelection, PoolClass
 from gpujob.placement.images import filters
 from gpujob.placement.images.compatibility import Findings
+from gpujob.placement.images.image import unchecked as image_unchecked
 from gpujob.placement.images.selection import ImageGroup, ImageSelector
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
@@ -187,7 +188,9 @@ class _PoolEvaluation:
         """The result of some images, with all their reasons and warnings."""
         demand = self._asked.demand
         outcome, unrefused = self._outcome(alike), self._before + self._beyond or self._busy
-        warnings = self._warnings + (_UNCHECKED if alike.images[0].facts is None else ()) + alike.warnings + self._after
+        image = alike.images[0]
+        unchecked = (image_unchecked(image.choice),) if image.facts is None else ()
+        warnings = self._warnings + unchecked + alike.warnings + self._after
         pool, gang, price, coming = self._pool, demand.gang, self._price, self._room.coming
         speed, scales, suspected, planned = self._speed, self._asked.scales, self._suspected, self._planned
         before, beyond, likely = self._before, self._beyond, self._risk
@@ -255,11 +258,6 @@ def _over_quota(asked: GangEvaluator, pool: Pool, room: NodeFit, size: int | Non
         return (), ()
     found, never = asked.allowance.shortages(pool, needs_of(asked.demand, pool, size, room))
     return ((), found) if never else (found, ())
-
-
-_UNCHECKED = (
-    Finding(Reason.IMAGE_UNCHECKED, "nothing is known of the image: architectures, driver and versions unchecked"),
-)
 
 
 def _disturbances(demand: Demand, nodes: Iterable[PoolNode]) -> list[Finding]:

@@ -132,6 +132,10 @@ def _unknown_to_the_fleet(demand: Demand, fleet: Fleet, catalog: Catalog) -> Fin
     if demand.service_account not in (None, "default") and catalog.service_accounts is None:
         sentence = "nothing is known of the ServiceAccounts that the admin allows here, {} is unchecked"
         found += (Finding(Reason.SERVICE_ACCOUNT_NOT_ALLOWED, sentence, (demand.service_account,)),)
+    if demand.unseen:
+        sentence = "nothing is known of the PersistentVolumeClaims of the job's namespace here, {} unchecked"
+        claims = f"{listed(demand.unseen, 4)} {'is' if len(demand.unseen) == 1 else 'are'}"
+        found += (Finding(Reason.VOLUME_MISSING, sentence, (claims,)),)
     found += tuple(unknown_exclusions(demand, fleet))
     if demand.unread:
         found += (Finding(Reason.INVALID_SPEC, "{}", (demand.unread,)),)

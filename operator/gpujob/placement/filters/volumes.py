@@ -27,10 +27,12 @@ def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
         made = tuple((name or default, size) for name, size in demand.new_claims)
         demand = demand.but(new_claims=made, unmade=tuple(unmade) if fleet.volumes.classes else ())
     if not demand.claims or not fleet.volumes.knows(namespace):
+        demand = demand.but(unseen=demand.claims) if demand.claims else demand
         return _together(_tied(demand, own), fleet, namespace)
     named = {claim: fleet.volumes.volume(namespace, claim) for claim in demand.claims}
     found = [volume for volume in named.values() if volume is not None]
     demand = _tied(demand, [*found, *own]).but(
+        unseen=(),
         single=tuple(volume.claim for volume in found if volume.one_node),
         lost=tuple(claim for claim, volume in named.items() if volume is None),
         troubled=tuple((volume.claim, volume.trouble, volume.remedy) for volume in found if volume.trouble),

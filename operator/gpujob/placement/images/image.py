@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -9,7 +10,8 @@ from typing import Final
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.runtime import Runtime
 from gpujob.placement.request.demand import Demand, OwnRuntime
-from gpujob.values.vocabulary import Backend, Vendor
+from gpujob.values.finding import Finding
+from gpujob.values.vocabulary import Backend, Reason, Vendor
 
 NO_IMAGE: Final = "none"
 """The name of the runtime if the catalog has no image for a vendor's stack."""
@@ -36,6 +38,24 @@ class Image:
     def size(self) -> int | None:
         """Bytes, None if unknown."""
         return self.facts.size_bytes if self.facts else None
+
+
+_NAMES: Final = {
+    Backend.CUDA: re.compile(r"(?<![a-z])(cuda|nvcr|nvidia|cu1[1-9][0-9])(?![a-z])"),
+    Backend.ROCM: re.compile(r"(?<![a-z])rocm(?![a-z])"),
+}
+"""Words in the names of images for a stack."""
+
+
+@lru_cache(maxsize=64)
+def unchecked(choice: ImageChoice) -> Finding:
+    """The warning about an image of which nothing is known but its name, which may be that of an image for the other stack."""
+    sentence, own = "nothing is known of the image: architectures, driver and versions unchecked", choice.backend
+    named = [backend for backend, words in _NAMES.items() if words.search(choice.image.lower())]
+    if len(named) != 1 or named[0] is own:
+        return Finding(Reason.IMAGE_UNCHECKED, sentence)
+    sentence += "; {} has the name of an image for {}, write one for {} into images.{}"
+    return Finding(Reason.IMAGE_UNCHECKED, sentence, (choice.image[:128], named[0], own, own.lower()))
 
 
 def own_images(demand: Demand, vendor: Vendor, catalog: Catalog) -> tuple[Image, ...]:

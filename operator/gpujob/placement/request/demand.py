@@ -178,6 +178,8 @@ class Demand:
     """The nodes on which all of these can be mounted now; None: any."""
     lost: tuple[str, ...] = ()
     """The claims that do not exist."""
+    unseen: tuple[str, ...] = ()
+    """The claims of a namespace of which no claim is known."""
     unmade: tuple[tuple[int, str], ...] = ()
     """Of volumes whose claims get no volume: the index in spec.volumes and the reason."""
     troubled: tuple[tuple[str, str, str], ...] = ()
