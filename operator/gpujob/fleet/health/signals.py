@@ -144,7 +144,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
            "NebiusContainerRuntimeError NebiusBootDiskIOError", bad=_TRUE),
     *_rows("Nebius", Where.CONDITION, Effect.PLANNED, "NebiusMaintenanceScheduled", bad=_TRUE),
     *_rows("OKE", Where.CONDITION, Effect.LAST, "DcgmiHealth IpAddress", bad=_TRUE),
-    # Their taints keep pods away; without them the condition alone tells.
+    # Their taints keep pods away; where a node lacks them the condition counts.
     *_rows("Kubernetes", Where.CONDITION, Effect.LAST,
            "MemoryPressure DiskPressure PIDPressure NetworkUnavailable", bad=_TRUE),
     *_rows("Kubernetes", Where.CONDITION, Effect.PLANNED, "MaintenancePlanned", bad=_TRUE),
