@@ -165,6 +165,27 @@ def test_a_gang_over_nodes_of_which_one_is_unidentified_may_have_a_list_price(
     assert "node u: no label or catalog row identifies the devices" in summary(found)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "limit", "right"),
+    [
+        (2, "15.99", Verdict.IMPOSSIBLE),
+        (2, "16", Verdict.MISCONFIGURED),
+        (3, "31.99", Verdict.IMPOSSIBLE),
+        (3, "32", Verdict.MISCONFIGURED),
+    ],
+)
+def test_the_nodes_whose_price_is_known_are_the_least_that_a_gang_costs(nodes: int, limit: str, right: Verdict) -> None:
+    """One node is unidentified: the others cost $16 each, whatever it is."""
+    objects = [UNKNOWN, node("h", H100, price="2"), node("i", H100, price="2")]
+    asked = demand(gpusPerNode=8, nodes=nodes, placement={"maxPricePerHour": limit})
+    known = fleet(*objects[:nodes], catalog=ANY_IMAGES)
+    found = decide(asked, known, ANY_IMAGES)
+    assert (found.verdict, choose(asked, known, ANY_IMAGES).verdict) == (right, right)
+    if right is Verdict.IMPOSSIBLE:
+        said = [each.message for one in found.candidates for each in one.reasons]
+        assert f"costs at least ${16 * (nodes - 1)}.00 an hour, placement.maxPricePerHour is ${limit}" in said
+
+
 @pytest.mark.parametrize("fields", [{"deviceMode": "HostDevices"}, {"acelerator": "MI300X"}])
 @pytest.mark.parametrize("spec", [{"gpusPerNode": 8}, {"gpusPerNode": 8, "nodes": 2}, {"gpuMemory": "80G"}])
 def test_a_pool_that_cannot_be_read_may_say_what_its_nodes_have(fields: dict[str, Any], spec: dict[str, Any]) -> None:

@@ -157,15 +157,27 @@ def precision_unsupported(demand: Demand, pool: Pool, fleet: Fleet) -> Finding |
 
 
 def price_over_cap(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
-    """The GPUs of the whole job cost more an hour than placement.maxPricePerHour."""
-    return over_cap(demand, pool.price.per_gpu_hour * demand.gang.gpus if pool.price else None)
+    """The GPUs of the whole job cost more an hour than placement.maxPricePerHour, or those alone whose price is known."""
+    if pool.price is None:
+        return over_cap(demand, _price_of_known(demand, pool, fleet), "costs at least {} an hour")
+    return over_cap(demand, pool.price.per_gpu_hour * demand.gang.gpus)
 
 
-def over_cap(demand: Demand, price: int | None) -> Finding | None:
+def _price_of_known(demand: Demand, pool: Pool, fleet: Fleet) -> int | None:
+    """The least price of those nodes of a gang that cannot be among a joined pool's unidentified ones; None if it is unknown."""
+    names = {name for name, *_ in pool.joins} if pool.problem is not None and demand.max_price is not None else ()
+    parts = [part for part in fleet.pools if part.name in names] if names else []
+    priced = [part.price.per_gpu_hour for part in parts if part.price is not None]
+    others = {node.name for part in parts if part.price is None for node in part.nodes}
+    nodes = demand.nodes - len(others)
+    return min(priced) * nodes * demand.gpus_per_node if priced and nodes > 0 else None
+
+
+def over_cap(demand: Demand, price: int | None, costs: str = "costs {} an hour") -> Finding | None:
     """A price for the whole job, in the cents that are shown and charged, is above placement.maxPricePerHour."""
     if demand.max_price is None or price is None or price <= most_within(demand.max_price):
         return None
-    sentence = "costs {} an hour, placement.maxPricePerHour is {}"
+    sentence = costs + ", placement.maxPricePerHour is {}"
     return Finding(Reason.PRICE_CAP, sentence, (Dollars(price), ExactDollars(demand.max_price)))
 
 
