@@ -227,3 +227,19 @@ def test_each_entry_is_tried_in_a_piece_of_its_own() -> None:
         counts = [len(tried) for _ in fix_in_pieces(started, every, ANY_IMAGES)]
     assert len(tried) - counts[-1] <= 1
     assert all(after - before <= 1 for before, after in pairwise(counts))
+
+
+@pytest.mark.parametrize(("shapes", "said"), [
+    ([{"gpusPerNode": 2}, {"accelerator": "H100-SXM"}], []),
+    ([{"gpusPerNode": 2}, {"nodes": 2}], []),
+    ([{"gpusPerNode": 2}, {"nodes": 1, "gpusPerNode": 2, "args": ["--more"]}], [(1, 0)]),
+    ([{}, {"accelerator": "H100-SXM"}, {"accelerator": "H100-SXM"}, {}], [(2, 1), (3, 0)]),
+])  # fmt: skip
+def test_an_entry_that_repeats_another_is_a_warning(shapes: list[dict[str, Any]], said: list[tuple[int, int]]) -> None:
+    found = decision(node("n", H100, price="1"), shapes=shapes)
+    assert found.choice is not None
+    warnings = [each.message for each in found.choice.candidate.warnings if each.reason is Reason.INVALID_SPEC]
+    assert warnings == [
+        f"shapes[{at}] repeats nodes, GPUs and accelerator of shapes[{first}], which is tried in its place; remove one"
+        for at, first in said
+    ]

@@ -42,6 +42,11 @@ def _of_program(demand: Demand) -> Iterator[Finding]:
     """What is unknown of the job's program."""
     yield from _of_other_frameworks(demand)
     yield from _without_steps(demand)
+    for at, first in demand.repeated:
+        sentence = (
+            "shapes[{}] repeats nodes, GPUs and accelerator of shapes[{}], which is tried in its place; remove one"
+        )
+        yield Finding(Reason.INVALID_SPEC, sentence, (at, first))
     if not demand.own_command:
         yield Finding(Reason.NO_COMMAND, "no command is given: the image's own runs; write spec.command")
 

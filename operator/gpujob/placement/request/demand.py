@@ -141,6 +141,8 @@ class Demand:
     """Whether the job names the command of its containers."""
     programs: tuple[Program, ...] = ()
     """What its command line and variables say of nodes and GPUs, then those of each of its shapes."""
+    repeated: tuple[tuple[int, int], ...] = ()
+    """The indices in spec.shapes of entries with nodes, GPUs and accelerator of an earlier one, and of that."""
     precision: Precision | None = None
     """The number format that the job names; None if the usual one is assumed."""
     gfx_override: str | None = None

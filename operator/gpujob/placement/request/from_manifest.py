@@ -64,6 +64,7 @@ def demand_of(job: GPUJob) -> Demand:
         watches_steps=spec.stall is not None,
         own_command=bool(spec.command or spec.args or spec.images),
         programs=programs_of(spec),
+        repeated=_repeated(_gangs(spec)),
         shared_memory=_bytes(resources.shared_memory) if resources else None,
         wait_seconds=(placement and placement.wait_seconds) or 0,
         exploration=parse_dollars(placement.exploration) if placement and placement.exploration else None,
@@ -104,6 +105,11 @@ def _gangs(spec: GPUJobSpec) -> tuple[Gang, ...]:
         return (Gang(spec.nodes or 1, spec.gpus_per_node or 1),)
     shapes = enumerate(spec.shapes)
     return tuple(Gang(each.nodes or 1, each.gpus_per_node or 1, each.accelerator, index) for index, each in shapes)
+
+
+def _repeated(gangs: tuple[Gang, ...]) -> tuple[tuple[int, int], ...]:
+    kinds = [(each.shape, each.accelerator) for each in gangs]
+    return tuple((at, first) for at, kind in enumerate(kinds) if (first := kinds.index(kind)) < at)
 
 
 def _objective(spec: GPUJobSpec) -> Objective:
