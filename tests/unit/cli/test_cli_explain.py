@@ -414,3 +414,32 @@ def test_a_job_that_runs_for_the_first_time_has_no_list(gpujob: Command, tmp_pat
     job["status"]["attempts"] = ["x", {"attempt": 2}, {"attempt": {}, "to": "t", "reason": "r"}]
     path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump(job))
     assert "ATTEMPT" not in gpujob("explain", "train", "--cluster", path, "--catalog", CATALOG).out
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "held"),
+    [
+        (["evil.io/never"], "; finalizer evil.io/never holds it until those who put it there take it off"),
+        (["a.io/b", "c.io/d"], "; finalizers a.io/b, c.io/d hold it until those who put them there take them off"),
+        ([], ""),
+    ],
+)
+def test_a_job_that_is_being_deleted_names_what_holds_it(
+    gpujob: Command, tmp_path: Path, finalizers: list[str], held: str
+) -> None:
+    leaving = running("train")
+    leaving["metadata"] |= {"deletionTimestamp": "2026-03-01T00:00:00Z", "finalizers": finalizers}
+    (path := tmp_path / "cluster.yaml").write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump(leaving))
+    common = ("explain", "train", "-n", "team", "--cluster", path, "--catalog", CATALOG)
+    sentence = f"it is being deleted (since 2026-03-01T00:00:00Z){held}"
+    answer = gpujob(*common)
+    first, second, third = answer.out.splitlines()[:3]
+    assert first == f"Being deleted  train: {sentence}"
+    assert second == "Running  train: it was the cheapest then"
+    assert third == "Decided again, without its own pods, as if it were not being deleted:"
+    assert json.loads(gpujob(*common, "-o", "json").out)["leaving"] == sentence
+    leaving.pop("status")
+    path.write_text(MIXED.read_text() + "\n---\n" + yaml.safe_dump(leaving))
+    first, second = gpujob(*common).out.splitlines()[:2]
+    assert first == f"Being deleted  train: {sentence}"
+    assert second == "Decided again, without its own pods, as if it were not being deleted:"

@@ -346,6 +346,22 @@ def test_jobs_that_are_deleted_wait_and_leave_nothing(live: Live) -> None:
     assert bad(live(uninstalling(), "--before-uninstall")[1], *checks) == []
 
 
+# --- Budgets ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("written", ["abc", "5,000", "-1", "0"])
+def test_a_budget_can_be_read_after_the_annotation_that_is_said(doctor: Doctor, written: str) -> None:
+    def of(budget: str) -> dict[str, Any]:
+        made = namespace("team")
+        return {**made, "metadata": {**made["metadata"], "annotations": {"gpujob.dev/monthly-budget": budget}}}
+
+    (remedy,) = remedies(doctor, "monthly-budget", of(written))
+    command = shlex.split(remedy.partition(", with ")[0])
+    key, _, budget = command.pop().partition("=")
+    assert (command, key) == (["kubectl", "annotate", "--overwrite", "namespace", "team"], "gpujob.dev/monthly-budget")
+    assert remedies(doctor, "monthly-budget", of(budget)) == []
+
+
 # --- All checks -------------------------------------------------------------------------------------------------------
 
 DONE: Final[dict[str, tuple[str, str]]] = {
@@ -366,6 +382,7 @@ DONE: Final[dict[str, tuple[str, str]]] = {
     "prices": (REAL, "test_a_price_is_set_by_the_name_that_is_said"),
     "catalog": (HERE, "test_old_list_prices_matter_no_more_where_pools_have_their_own"),
     "pod-security": (REAL, "test_a_namespace_gets_the_pod_security_level_that_a_pool_needs"),
+    "monthly-budget": (HERE, "test_a_budget_can_be_read_after_the_annotation_that_is_said"),
     "namespace": (REAL, "test_a_namespace_gets_the_labels_that_pools_select"),
     "rights": (REAL, "test_an_account_gets_its_rights_by_the_bindings_that_are_said"),
     "prometheus": (REAL, "test_a_prometheus_selects_the_monitors_after_the_upgrade_that_is_said"),

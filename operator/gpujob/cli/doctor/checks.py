@@ -29,6 +29,7 @@ CHECKS: Final[Checks] = (
     pools.prices,
     pools.catalog_age,
     namespace.pod_security,
+    namespace.monthly_budgets,
     namespace.pools_of_namespace,
     namespace.rights,
     monitoring.selectors,

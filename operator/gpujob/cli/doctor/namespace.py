@@ -1,4 +1,4 @@
-"""Checks of the jobs' namespace: its Pod Security level, the pools that it may use, and the rights of who asks."""
+"""Checks of the jobs' namespace: its Pod Security level, its budget, the pools that it may use, and the rights of who asks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Final
 from gpujob.cli.doctor.facts import Facts, Right
 from gpujob.cli.doctor.finding import Found, error, fine, unknown, warning
 from gpujob.fleet.kubernetes.namespaces import BASELINE, ENFORCE, PRIVILEGED, RESTRICTED
+from gpujob.status.attempts.monthly_budget import never, unreadable
 from gpujob.values.finding import several
+from gpujob.values.vocabulary import Annotation
 
 GROUP: Final = "gpujob.dev"
 
@@ -65,6 +67,21 @@ def pod_security(facts: Facts) -> Iterator[Found]:
         yield fine(check, said)
     elif level in (BASELINE, PRIVILEGED):
         yield fine(check, f"namespace {where} enforces {level}")
+
+
+def monthly_budgets(facts: Facts) -> Iterator[Found]:
+    """The namespaces in which no job starts, because their monthly budget cannot be read or is 0."""
+    check = "monthly-budget"
+    written = {
+        name: each.monthly_budget for name, each in facts.fleet.namespaces.items() if each.monthly_budget is not None
+    }
+    for name, budget in sorted(written.items()):
+        if why := never(name, budget):
+            change = ["kubectl", "annotate", "--overwrite", "namespace", name, f"{Annotation.MONTHLY_BUDGET}=5000.00"]
+            make = error if unreadable(name, budget) else warning
+            yield make(check, why, f"{shlex.join(change)}, with the sum that is meant", name)
+        elif name == facts.namespace:
+            yield fine(check, f"the monthly budget of namespace {name} can be read")
 
 
 def pools_of_namespace(facts: Facts) -> Iterator[Found]:

@@ -1,8 +1,8 @@
-"""The GPUJobs of a manifest: a file or stdin, one document or several, Lists too."""
+"""The GPUJobs of a manifest, and the claims beside them: a file or stdin, one document or several, Lists too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,8 +22,11 @@ MOST_LINES: Final = 40
 """The most problems of a file with several jobs that are reported at once."""
 
 
-def read_jobs(text: str, namespace: str | None, notes: list[str] | None = None) -> list[GPUJob]:
-    """The GPUJobs of a manifest, in its order; raises BadManifest. Other objects are skipped.
+def read_jobs(
+    text: str, namespace: str | None, notes: list[str] | None = None, claims: dict[tuple[str, str], Any] | None = None
+) -> list[GPUJob]:
+    """The GPUJobs of a manifest, in its order; raises BadManifest. Its PersistentVolumeClaims are added to `claims`, by namespace and
+    name; other objects are skipped.
 
     `namespace` is the default; a job that names another one is rejected, as in kubectl. A sentence for each thing that is read here
     and refused by the API server is added to `notes`.
@@ -37,6 +40,8 @@ def read_jobs(text: str, namespace: str | None, notes: list[str] | None = None) 
     if strange:
         raise BadManifest(f"{strange[0].removesuffix(' and is left out')}; write apiVersion, kind: GPUJob and spec")
     found = [item for item in objects if _is_job(item)]
+    if claims is not None:
+        claims.update(_claims(objects, namespace or "default"))
     for number, item in enumerate(found):
         which = "the GPUJob" if len(found) == 1 else f"GPUJob {number + 1} of {len(found)}"
         metadata = table(item, "metadata")
@@ -49,6 +54,15 @@ def read_jobs(text: str, namespace: str | None, notes: list[str] | None = None) 
         there = f"only {', '.join(kinds)}" if kinds else "nothing"
         raise BadManifest(f"it holds no GPUJob ({there}); write apiVersion: {GROUP}/v1alpha1 and kind: GPUJob")
     return jobs
+
+
+def _claims(objects: Iterable[Mapping[str, Any]], namespace: str) -> Iterator[tuple[tuple[str, str], Any]]:
+    """The PersistentVolumeClaims among objects, by namespace and name; `namespace`: of those that name none."""
+    for item in objects:
+        metadata = table(item, "metadata")
+        name, own = metadata.get("name"), metadata.get("namespace")
+        if item.get("kind") == "PersistentVolumeClaim" and isinstance(name, str) and name:
+            yield (own if isinstance(own, str) and own else namespace, name), item
 
 
 def _with_allowed(item: Mapping[str, Any], which: str, notes: list[str]) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.cli.printing import say
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
     from gpujob.api.kinds.gpujob import GPUJob
     from gpujob.catalog.catalog import Catalog
     from gpujob.cli.input.request import Request
+    from gpujob.fleet.kubernetes.namespaces import Namespace
     from gpujob.fleet.kubernetes.objects import Node
     from gpujob.fleet.pools.arriving import Arriving
     from gpujob.fleet.pools.fleet import Fleet
     from gpujob.fleet.sources.cluster_file import ClusterObjects
 
 STDIN: Final = "-"
+NO_CLAIMS: Final[Mapping[tuple[str, str], Any]] = MappingProxyType({})
 MOST_NOTES: Final = 5
 """The most notes about unreadable objects that are shown; the rest is counted."""
 
@@ -38,13 +41,13 @@ def read_text(path: str, option: str) -> str:
         raise BadInput(f"{option} {path}: {why}; name a file that can be read") from error
 
 
-def read_manifest(path: str, namespace: str | None) -> list[GPUJob]:
-    """The GPUJobs of the file that `-f` names."""
+def read_manifest(request: Request, claims: dict[tuple[str, str], Any]) -> list[GPUJob]:
+    """The GPUJobs of the file that `-f` names; its PersistentVolumeClaims are added to `claims`, by namespace and name."""
     from gpujob.cli.input.jobs import last_of_each, read_jobs
 
-    notes: list[str] = []
+    path, notes = str(request.filename), list[str]()
     try:
-        jobs = last_of_each(read_jobs(read_text(path, "-f"), namespace, notes), notes)
+        jobs = last_of_each(read_jobs(read_text(path, "-f"), request.namespace, notes, claims), notes)
     except BadInput as error:
         raise type(error)(_at("-f", path, error)) from error
     print_notes(notes, f"-f {path}")
@@ -85,13 +88,17 @@ def read_raw(request: Request, *, whole: bool = False) -> list[Any]:
     return documents
 
 
-def objects_of(documents: list[Any], request: Request, catalog: Catalog) -> ClusterObjects:
-    """The parsed result of `read_raw`, with the GPURuntimes that extend a row; what cannot be read is reported on stderr."""
+def objects_of(
+    documents: list[Any], request: Request, catalog: Catalog, claims: Mapping[tuple[str, str], Any] = NO_CLAIMS
+) -> ClusterObjects:
+    """The parsed result of `read_raw`, with the GPURuntimes that extend a row and the `claims` of the manifest; what cannot be read is
+    reported on stderr.
+    """
     from gpujob.cli.cluster_file.reservations import reservations_in
     from gpujob.fleet.sources.cluster_file import read_cluster, with_extended
 
     try:
-        objects = replace(read_cluster(documents), reservations=reservations_in(documents))
+        objects = replace(read_cluster(documents, claims), reservations=reservations_in(documents))
     except BadClusterFile as error:
         raise BadClusterFile(_at("--cluster", request.cluster or "", error)) from error
     objects = with_extended(objects, catalog)
@@ -149,6 +156,21 @@ def note_no_pools(objects: ClusterObjects, fleet: Fleet) -> None:
     more = f", and so on {counted(len(found) - 1, 'more node')}" if len(found) > 1 else ""
     none = f"none of {len(objects.nodes)} nodes has GPUs or labels of GPUs; kubectl gpujob doctor says what they lack"
     print_notes([f"{found[0]}{more}; pods get none of them" if found else none], "no pools")
+
+
+def note_budgets(namespaces: Iterable[str], known: Mapping[str, Namespace]) -> None:
+    """Reports the monthly budgets of the jobs' namespaces: what is spent is known to the operator alone."""
+    from gpujob.status.attempts.monthly_budget import uncounted
+
+    for name in dict.fromkeys(namespaces):
+        if name in known and (budget := known[name].monthly_budget) is not None:
+            say(uncounted(name, budget))
+
+
+def require_one_reader_of_stdin(request: Request) -> None:
+    """Raises BadInput where the manifest and the cluster both come from stdin."""
+    if request.filename == request.cluster == STDIN:
+        raise BadInput("-f and --cluster cannot both read stdin; name a file for one of them")
 
 
 def note_missing_namespaces(jobs: Iterable[GPUJob], known: Collection[str]) -> None:

@@ -70,6 +70,10 @@ def print_explanations(explanations: Sequence[Explanation], *, wide: bool, color
 
 def _print_status(console: Console, each: Explanation) -> bool:
     """The message of the status, for a job of a cluster; whether the decision now is the same."""
+    if each.leaving:
+        print_text(
+            console, Text.assemble(("Being deleted", "bold"), f"  {plain(each.plan.name)}: {plain(each.leaving)}")
+        )
     if each.unseen:
         print_text(console, Text.assemble(("No status", "bold"), f"  {plain(each.plan.name)}: {UNSEEN}"))
     elif each.state:
@@ -77,13 +81,22 @@ def _print_status(console: Console, each: Explanation) -> bool:
         print_text(console, Text.assemble((each.state, "bold"), f"  {said}"))
         if each.since:
             print_text(console, Text.assemble(("Placed before", "bold"), f"  {plain(each.said)}"))
-    else:
+    elif not each.leaving:
         return False
     print_attempts(console, each.attempts, each.at)
     decision = each.plan.decision
     same = each.said == summary.summary(decision)
-    print_text(console, Text(f"Decided again, without its own pods{', with the same answer' if same else ':'}"))
+    print_text(
+        console, Text(f"Decided again, without its own pods{_despite(each)}{', with the same answer' if same else ':'}")
+    )
     return same
+
+
+def _despite(each: Explanation) -> str:
+    """What the decision leaves out although it keeps the job from starting."""
+    if each.leaving:
+        return ", as if it were not being deleted"
+    return f" and without {each.budget}, which still keeps it from starting" if each.budget else ""
 
 
 def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False, asked: bool = False) -> None:

@@ -22,9 +22,10 @@ from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 from gpujob.status.attempts.cost import dollars, seconds_to_run
 from gpujob.status.job.job_status import ended_attempts
+from gpujob.values.finding import several
 from gpujob.values.quantity import exact_dollars
-from gpujob.values.untrusted import condition, is_true, table, tables, whole_number
-from gpujob.values.vocabulary import ConditionType, State, Verdict
+from gpujob.values.untrusted import condition, is_true, one_line, table, tables, whole_number
+from gpujob.values.vocabulary import ConditionType, Reason, State, Verdict
 
 if TYPE_CHECKING:
     from gpujob.api.kinds.gpujob import GPUJob
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 
 OTHERS: Final = 3
 """Pools beside the chosen one that are explained by default; a plan has fewer."""
+
+BUDGETS: Final[Mapping[str, str]] = {
+    Reason.NAMESPACE_BUDGET_EXCEEDED: "its namespace's monthly budget",
+    Reason.BUDGET_EXCEEDED: "its budget",
+}
+"""What keeps a job from starting although a pool has room, by the reason of condition Placed."""
 
 AFTER_PLACEMENT: Final = (State.PLACED, State.STARTING, State.FAILED)
 """States of a placed job in which its fate matters more than its placement."""
@@ -62,11 +69,15 @@ class Explanation:
     """The reasons of the conditions that `said` and `since` are of, and of its attempts, as the status has them."""
     at: datetime | None = None
     """When the decision was made."""
+    budget: str = ""
+    """The budget that keeps the job from starting by its status, in words; empty if none does."""
+    leaving: str = ""
+    """What holds a job that is being deleted; empty for others."""
 
     @property
     def unseen(self) -> bool:
         """Whether no operator has reconciled the job yet."""
-        return self.named and not self.state
+        return self.named and not self.state and not self.leaving
 
 
 def explain_job(
@@ -118,6 +129,8 @@ def explain_job(
         asked=bool(asked),
         attempts=attempts_of(status),
         at=now,
+        budget=_budget(status),
+        leaving=_leaving(table(raw, "metadata")),
     )
 
 
@@ -166,6 +179,24 @@ def _fate(status: Mapping[str, Any]) -> str:
     return _message(status, ConditionType.STALLED) if is_true(status, ConditionType.STALLED) else ""
 
 
+def _budget(status: Mapping[str, Any]) -> str:
+    return BUDGETS.get(str(condition(status, ConditionType.PLACED).get("reason")), "")
+
+
+def _leaving(metadata: Mapping[str, Any]) -> str:
+    """Since when a job is being deleted, and the finalizers that hold it; empty for other jobs."""
+    since, held = metadata.get("deletionTimestamp"), metadata.get("finalizers")
+    if not since:
+        return ""
+    names = [one_line(str(name)[:253]) for name in held] if isinstance(held, list) else []
+    said = f"it is being deleted (since {one_line(str(since)[:32])})"
+    if not names:
+        return said
+    if len(names) == 1:
+        return f"{said}; finalizer {names[0]} holds it until those who put it there take it off"
+    return f"{said}; finalizers {several(names)} hold it until those who put them there take them off"
+
+
 def _message(status: Mapping[str, Any], kind: ConditionType) -> str:
     return str(condition(status, kind).get("message") or "")
 
@@ -181,6 +212,7 @@ def _document(explanation: Explanation, every: bool) -> dict[str, Any]:
         "state": explanation.state or None,
         "said": explanation.said or None,
         "since": explanation.since or None,
+        "leaving": explanation.leaving or None,
         "attempts": list(explanation.attempts),
         **document(explanation.plan, every=every),
     }

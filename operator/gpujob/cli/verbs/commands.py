@@ -65,18 +65,21 @@ def explain(request: Request) -> int:
     from gpujob.cli.input.site import catalog_for
     from gpujob.cli.planning import explainer, planner
     from gpujob.values.errors import BadInput
+    from gpujob.values.untrusted import table
 
     if (request.name is None) == (request.filename is None):
         raise BadInput("explain needs the NAME of a job in the cluster, or -f JOB with a manifest; give one of the two")
-    _one_reader_of_stdin(request)
-    documents = sources.read_raw(request)
+    sources.require_one_reader_of_stdin(request)
+    documents, claims = sources.read_raw(request), dict[tuple[str, str], Any]()
     if request.name is not None:
         jobs: list[Mapping[str, Any]] = [sources.read_live_job(request.name, documents, request)]
     else:
         jobs = [job.model_dump(mode="json", by_alias=True, exclude_unset=True)
-                for job in sources.read_manifest(str(request.filename), request.namespace)]  # fmt: skip
+                for job in sources.read_manifest(request, claims)]  # fmt: skip
     known = catalog_for(request, documents)
-    objects = sources.objects_of(documents, request, known)
+    objects = sources.objects_of(documents, request, known, claims)
+    if request.filename is not None:
+        sources.note_budgets((str(table(job, "metadata").get("namespace")) for job in jobs), objects.namespaces)
     asked = [request.why_not] if request.why_not else []
     now = datetime.now(UTC)
     answers = [
@@ -302,16 +305,18 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], Catalog]:
     from gpujob.cli.planning.holders import Holdings
     from gpujob.fleet.sources.cluster_file import fleet_of
 
-    _one_reader_of_stdin(request)
-    jobs = sources.read_manifest(str(request.filename), request.namespace)
+    sources.require_one_reader_of_stdin(request)
+    claims: dict[tuple[str, str], Any] = {}
+    jobs = sources.read_manifest(request, claims)
     documents, now = sources.read_raw(request), datetime.now(UTC)
     known = catalog_for(request, documents)
-    objects = sources.objects_of(documents, request, known)
+    objects = sources.objects_of(documents, request, known, claims)
     fleet, known = fleet_of(objects, known)
     note_prices_of_nothing(known, fleet.pools)
     sources.note_no_pools(objects, fleet)
     if request.cluster is None:
         sources.note_missing_namespaces(jobs, fleet.namespaces)
+    sources.note_budgets((str(job.metadata.namespace) for job in jobs), fleet.namespaces)
     profiles, arriving = planner.profiles_of(objects), sources.arriving(objects, now)
 
     def rivals(asked: Sequence[Waiting]) -> Sequence[Waiting]:
@@ -321,14 +326,6 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], Catalog]:
     existing = object_quota.gpujobs_in(documents)
     plans = planner.plan_jobs(jobs, fleet, known, profiles, arriving, rivals, held, existing)
     return plans, fleet.runtime_classes, known
-
-
-def _one_reader_of_stdin(request: Request) -> None:
-    from gpujob.cli.input.sources import STDIN
-    from gpujob.values.errors import BadInput
-
-    if request.filename == request.cluster == STDIN:
-        raise BadInput("-f and --cluster cannot both read stdin; name a file for one of them")
 
 
 def _print_each(documents: list[dict[str, Any]], request: Request) -> None:

@@ -28,8 +28,8 @@ NODE_SELECTORS: Final = ("scheduler.alpha.kubernetes.io/node-selector", "openshi
 admin enables it), and by OpenShift, which reads its own where the other is absent
 (https://github.com/openshift/kubernetes openshift-kube-apiserver/admission/scheduler/nodeenv)."""
 
-ANNOTATIONS: Final = (UID_RANGE, GROUP_RANGES, *NODE_SELECTORS)
-"""Annotations of a namespace that the planner reads, besides its own."""
+ANNOTATIONS: Final = (UID_RANGE, GROUP_RANGES, *NODE_SELECTORS, Annotation.MONTHLY_BUDGET)
+"""Annotations of a namespace that are read."""
 
 LONGEST_SELECTOR: Final = 4096
 """Characters of a node selector that are read; a longer one counts as unreadable."""

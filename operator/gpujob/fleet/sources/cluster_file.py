@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.catalog import Catalog
@@ -63,6 +64,8 @@ ALL_CLAIMS: Final = "PersistentVolumeClaimList"
 
 ALL_VOLUMES: Final = "PersistentVolumeList"
 """The kind of a list of all PersistentVolumes."""
+
+NOTHING: Final[Mapping[tuple[str, str], Any]] = MappingProxyType({})
 
 MAX_DEPTH: Final = 16
 """The depth of Lists within Lists that is read."""
@@ -144,9 +147,12 @@ def with_extended(objects: ClusterObjects, catalog: Catalog) -> ClusterObjects:
     return replace(objects, runtimes=runtimes, extending=(), unread=unread) if rows else objects
 
 
-def read_cluster(source: str | Iterable[Any]) -> ClusterObjects:
-    """The objects of a description: its text, or documents already parsed; BadClusterFile when it holds no object."""
+def read_cluster(source: str | Iterable[Any], written: Mapping[tuple[str, str], Any] = NOTHING) -> ClusterObjects:
+    """The objects of a description: its text, or documents already parsed; BadClusterFile when it holds no object. `written`: the
+    claims of a manifest that is not applied yet, by namespace and name.
+    """
     reading = _Reading()
+    reading.written = written
     documents = read_documents(source, reading.unread) if isinstance(source, str) else list(source)
     for item in objects_in(documents, reading.unread):
         reading.take(item)
@@ -209,6 +215,7 @@ class _Reading:
         """Whether any object is of a known kind, readable or not."""
         self.all_claims, self.all_volumes = False, True
         """Whether the claims are those of all namespaces."""
+        self.written: Mapping[tuple[str, str], Any] = NOTHING
         self._held: list[AdminPool] = []
         self._held_runtimes: list[Runtime] = []
         self._found: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {kind: {} for kind in GROUPS}
@@ -276,6 +283,7 @@ class _Reading:
                 self._found["StorageClass"],
                 complete=self.all_claims,
                 all_volumes=self.all_volumes,
+                written=self.written,
             ),
             priorities={name: read_priority(item) for (_, name), item in self._found["PriorityClass"].items()},
             published_at=max(filter(None, map(_status_written, self._found["GPUPool"].values())), default=None),

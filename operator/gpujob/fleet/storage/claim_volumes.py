@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from gpujob.fleet.kubernetes.objects import Node
@@ -115,6 +116,8 @@ class Volumes:
     """Whether a PersistentVolume that is not among them does not exist."""
     taken: Mapping[str, Key | None] = field(default_factory=dict)
     """The PersistentVolumes that claims of jobs placed on this snapshot take, and those claims; None: a claim that a pod makes."""
+    written: frozenset[Key] = frozenset()
+    """Claims of a manifest that are not applied yet; they say nothing about others of their namespace."""
     _allowed: dict[Tie, frozenset[str]] = field(default_factory=dict, compare=False)
     _named: dict[str, list[Node]] = field(default_factory=dict, compare=False)
     _offers: dict[str | None, dict[Tie, list[Offer]]] = field(default_factory=dict, compare=False)
@@ -125,7 +128,7 @@ class Volumes:
 
     def knows(self, namespace: str) -> bool:
         """Whether an absent claim of this namespace does not exist."""
-        return self.complete or any(of == namespace for of, _ in self.claims)
+        return self.complete or any(key[0] == namespace for key in self.claims if key not in self.written)
 
     @property
     def default_class(self) -> str | None:
@@ -330,15 +333,25 @@ def volumes_of(
     *,
     complete: bool,
     all_volumes: bool = True,
+    written: Mapping[Key, Any] = MappingProxyType({}),
 ) -> Volumes:
-    """The claims, PersistentVolumes and StorageClasses of a cluster description, with its nodes."""
-    if not claims and not classes and not complete:
+    """The claims, PersistentVolumes and StorageClasses of a cluster description, with its nodes, after the `written` claims of a
+    manifest are applied: one that exists stays as it is.
+    """
+    if not claims and not classes and not complete and not written:
         return NO_VOLUMES
+    found = {(namespace or "default", name): read_volume_claim(raw) for (namespace, name), raw in claims.items()}
+    pending = {"status": {"phase": "Pending"}}
+    more = {key: read_volume_claim({**raw, **pending}) for key, raw in written.items() if key not in found}
+    if not classes and not volumes:
+        # Nothing is known of the storage, so that a volume may be made anywhere.
+        more = {key: replace(claim, storage_class=claim.storage_class or HIDDEN) for key, claim in more.items()}
     return Volumes(
-        {(namespace or "default", name): read_volume_claim(raw) for (namespace, name), raw in claims.items()},
+        {**found, **more},
         {key: read_volume(raw) for key, raw in volumes.items()},
         {node.name: node for node in nodes},
         complete,
         {key: read_storage_class(raw) for key, raw in classes.items()},
         all_volumes,
+        written=frozenset(more),
     )

@@ -26,15 +26,14 @@ def mounted(demand: Demand, fleet: Fleet, namespace: str) -> Demand:
         default = fleet.volumes.default_class or ""
         made = tuple((name or default, size) for name, size in demand.new_claims)
         demand = demand.but(new_claims=made, unmade=tuple(unmade) if fleet.volumes.classes else ())
-    if not demand.claims or not fleet.volumes.knows(namespace):
-        demand = demand.but(unseen=demand.claims) if demand.claims else demand
+    if not demand.claims:
         return _together(_tied(demand, own), fleet, namespace)
     named = {claim: fleet.volumes.volume(namespace, claim) for claim in demand.claims}
-    found = [volume for volume in named.values() if volume is not None]
+    found, known = [volume for volume in named.values() if volume is not None], fleet.volumes.knows(namespace)
     demand = _tied(demand, [*found, *own]).but(
-        unseen=(),
+        unseen=() if known else tuple(claim for claim, volume in named.items() if volume is None),
         single=tuple(volume.claim for volume in found if volume.one_node),
-        lost=tuple(claim for claim, volume in named.items() if volume is None),
+        lost=tuple(claim for claim, volume in named.items() if volume is None and known),
         troubled=tuple((volume.claim, volume.trouble, volume.remedy) for volume in found if volume.trouble),
     )
     demand = _together(demand, fleet, namespace)

@@ -61,17 +61,41 @@ def metered(ledger: Ledger | None, jobs: Iterable[JobRecord], now: datetime, cou
     return Ledger(min(spent, MAX_BUDGET), now)
 
 
+def unreadable(namespace: str, written: str) -> str:
+    """Why no job of a namespace may start: its budget, as the admin wrote it, cannot be read; empty where it can."""
+    try:
+        parse_dollars(written, MAX_BUDGET)
+    except BadQuantity:
+        return (
+            f"annotation {Annotation.MONTHLY_BUDGET} of namespace {namespace} is {one_line(written[:64])!r}, which is no sum of "
+            'US dollars; an admin writes it as a decimal in quotes, for example "5000.00"'
+        )
+    return ""
+
+
+def never(namespace: str, written: str) -> str:
+    """Why no job of a namespace may start in any month: its budget cannot be read or is 0; empty otherwise."""
+    if (why := unreadable(namespace, written)) or parse_dollars(written, MAX_BUDGET):
+        return why
+    return (
+        f"annotation {Annotation.MONTHLY_BUDGET} of namespace {namespace} is {one_line(written[:64])!r}, a budget of $0.00; "
+        "an admin raises it, or removes it"
+    )
+
+
+def uncounted(namespace: str, written: str) -> str:
+    """What a plan says of a budget: it does not know what the namespace has spent."""
+    if why := never(namespace, written):
+        return f"no job starts: {why}"
+    budget = format_dollars(parse_dollars(written, MAX_BUDGET))
+    return f"namespace {namespace} has a monthly budget of ${budget}; a plan does not count what its jobs have spent"
+
+
 def refusal(namespace: str, written: str, ledger: Ledger, now: datetime) -> str:
     """Why no other job of a namespace may start now; empty where it may. `written`: the budget as the admin wrote it."""
-    key = Annotation.MONTHLY_BUDGET
-    try:
-        budget = parse_dollars(written, MAX_BUDGET)
-    except BadQuantity:
-        said = one_line(written[:64])
-        return (
-            f"annotation {key} of namespace {namespace} is {said!r}, which is no sum of US dollars; "
-            'an admin writes it as a decimal in quotes, for example "5000.00"'
-        )
+    if why := unreadable(namespace, written):
+        return why
+    key, budget = Annotation.MONTHLY_BUDGET, parse_dollars(written, MAX_BUDGET)
     spent = ledger.spent if ledger.counted >= first_of_month(now) else 0
     if spent < budget:
         return ""
