@@ -15,12 +15,13 @@ TEXT: Final = ["string", "number", "boolean"]
 
 _NAME: Final = {"type": TEXT, "maxLength": 63, "pattern": "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$"}
 
-_DOLLARS: Final = {
-    "anyOf": [
-        {"type": "number", "exclusiveMinimum": 0, "maximum": 6400000},
-        {"type": "string", "pattern": "^[0-9]{1,7}([.][0-9]+)?$"},
-    ]
+_DOLLARS: Final[dict[str, Any]] = {
+    "type": ["number", "string"],
+    "exclusiveMinimum": 0,
+    "maximum": 6400000,
+    "pattern": "^[0-9]{1,7}([.][0-9]+)?$",
 }
+"""Each rule counts for values of its own type alone. Without anyOf, whose error names no rule, Helm says which one does not hold."""
 
 _REGISTRY_AND_PATH: Final = (
     "^(localhost|[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9-]+)+)(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$"
@@ -81,15 +82,11 @@ DEFINITIONS: Final[dict[str, Any]] = {
         "type": "object",
         "propertyNames": {"minLength": 1, "maxLength": 100},
         "additionalProperties": {
-            "anyOf": [
-                _DOLLARS,
-                {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "minProperties": 1,
-                    "properties": dict.fromkeys(("OnDemand", "Reserved", "Spot"), _DOLLARS),
-                },
-            ]
+            **_DOLLARS,
+            "type": ["number", "string", "object"],
+            "additionalProperties": False,
+            "minProperties": 1,
+            "properties": dict.fromkeys(("OnDemand", "Reserved", "Spot"), _DOLLARS),
         },
     },
     "catalog": {

@@ -274,6 +274,21 @@ def test_a_price_means_the_same_however_helm_writes_the_number(price: float | st
 
 
 @pytest.mark.parametrize(
+    ("price", "rule"),
+    [
+        ("two", "at '/prices/H100': 'two' does not match pattern '^[0-9]{1,7}([.][0-9]+)?$'"),
+        (-1, "at '/prices/H100': exclusiveMinimum: got -1, want 0"),
+        (True, "at '/prices/H100': got boolean, want number or string or object"),
+        ({}, "at '/prices/H100': minProperties: got 0, want 1"),
+        ({"Spot": "two"}, "at '/prices/H100/Spot': 'two' does not match pattern '^[0-9]{1,7}([.][0-9]+)?$'"),
+        ({"Spot": 0}, "at '/prices/H100/Spot': exclusiveMinimum: got 0, want 0"),
+    ],
+)
+def test_a_price_is_refused_by_the_rule_that_it_breaks(price: Any, rule: str) -> None:
+    assert rule in refusal(values={"prices": {"H100": price}})
+
+
+@pytest.mark.parametrize(
     ("values", "named"),
     [
         ({"prices": {"H100": "two"}}, "/prices/H100"),
