@@ -63,9 +63,11 @@ async def test_one_page_of_the_events_of_one_job_is_read() -> None:
     [Forbidden(403, "Forbidden", "events is forbidden"), ApiError(503, "", "away"), {"items": []}, {"items": "x"}, {}],
 )
 async def test_without_an_answer_the_job_goes_on_without_the_words(page: Any) -> None:
+    """Events that say nothing are an answer: that nothing refuses the pods."""
     gang = Gang()
     await read(gang, page)
-    assert gang.work.memory["u"].refused == ("", "")
+    child = gang.work.index.children_of("u")[0]
+    assert gang.work.memory["u"].refused_to(child) == (None if isinstance(page, ApiError) else "")
     assert gang.work.memory["u"].retry_at == 0.0
 
 

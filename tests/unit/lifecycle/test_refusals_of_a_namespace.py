@@ -29,7 +29,7 @@ def resting(pool: str, words: str, seconds: float = REST) -> dict[str, str]:
     return {"name": pool, "until": until, "reason": "Unschedulable", "message": "refused", "refusal": words}
 
 
-def ended(watch: Watch, second: float, its: ChildRecord, words: str) -> dict[str, Any] | None:
+def ended(watch: Watch, second: float, its: ChildRecord, words: str | None) -> dict[str, Any] | None:
     """The status with which the attempt gives its GPUs back now; None if it goes on."""
     action = watch.look(second, its, refused=words).action
     return dict(action.status) if isinstance(action, GiveBack) else None
@@ -37,7 +37,7 @@ def ended(watch: Watch, second: float, its: ChildRecord, words: str) -> dict[str
 
 def test_the_first_refusal_holds_the_whole_time_and_the_second_in_the_same_words_ends_at_once() -> None:
     first = Watch()
-    ended(first, 0.0, ALONE, "")
+    ended(first, 0.0, ALONE, None)
     assert ended(first, TIMINGS.unbound - 1, ALONE, POLICY) is None
     status = ended(first, TIMINGS.unbound, ALONE, POLICY)
     assert status is not None
@@ -45,7 +45,7 @@ def test_the_first_refusal_holds_the_whole_time_and_the_second_in_the_same_words
     assert (entry["name"], entry["refusal"], "othersUntil" in entry) == ("h100", POLICY, False)
 
     second = Watch(excludedPools=status["excludedPools"], placement=PLACEMENT | {"pool": "mi300x"})
-    assert ended(second, TIMINGS.unbound, ALONE, "") is None
+    assert ended(second, TIMINGS.unbound, ALONE, None) is None
     status = ended(second, TIMINGS.unbound + TIMINGS.refused, ALONE, POLICY)
     assert status is not None
     assert [each["name"] for each in status["excludedPools"]] == ["h100", "mi300x"]
@@ -59,14 +59,14 @@ def test_the_first_refusal_holds_the_whole_time_and_the_second_in_the_same_words
 @pytest.mark.parametrize("its", [ALONE, GANG, child(new_nodes=True)], ids=["one", "gang", "new nodes"])
 def test_pods_of_every_kind_of_attempt(its: ChildRecord) -> None:
     watch = Watch(excludedPools=[resting("a", POLICY)])
-    assert ended(watch, 0.0, its, "") is None
+    assert ended(watch, 0.0, its, None) is None
     assert ended(watch, 15.0, its, POLICY) is not None
 
 
 def test_pods_that_are_refused_wait_for_no_new_nodes() -> None:
     """Without pods no autoscaler adds a node."""
     watch, its = Watch(), child(new_nodes=True)
-    ended(watch, 0.0, its, "")
+    ended(watch, 0.0, its, None)
     ended(watch, 15.0, its, POLICY)
     assert ended(watch, 15.0 + TIMINGS.unbound - 1, its, POLICY) is None
     status = ended(watch, 15.0 + TIMINGS.unbound, its, POLICY)
@@ -81,7 +81,7 @@ def test_pods_that_are_refused_wait_for_no_new_nodes() -> None:
 )
 def test_any_other_refusal_is_of_the_pool(held: dict[str, str]) -> None:
     watch = Watch(excludedPools=[held])
-    ended(watch, 0.0, ALONE, "")
+    ended(watch, 0.0, ALONE, None)
     assert ended(watch, TIMINGS.unbound - 1, ALONE, POLICY) is None
     status = ended(watch, TIMINGS.unbound, ALONE, POLICY)
     assert status is not None

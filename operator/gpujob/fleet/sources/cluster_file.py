@@ -35,7 +35,8 @@ from gpujob.fleet.sources import published_pools
 from gpujob.fleet.sources.build import read_fleet
 from gpujob.fleet.sources.ignored_values import ignored_specs, ignored_values
 from gpujob.fleet.sources.kubectl_yaml import read_documents
-from gpujob.fleet.storage.claim_volumes import NO_VOLUMES, Volumes, volumes_of
+from gpujob.fleet.storage.claim_volumes import NO_VOLUMES, Volumes
+from gpujob.fleet.storage.described_volumes import volumes_of
 from gpujob.values.errors import BadClusterFile, BadInput
 from gpujob.values.untrusted import table
 from gpujob.values.vocabulary import GROUP, Label
