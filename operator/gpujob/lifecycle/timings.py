@@ -1,4 +1,7 @@
-"""Every duration of the controller in one value, with its unit and its reason; settings change some, tests pass their own."""
+"""Every duration of a job's life in one value, with its unit and its reason; settings change some, tests pass their own.
+
+Those of watches (`cluster.cache.reflector`), of the Lease (`cluster.election`) and of single writers stand beside them.
+"""
 
 from __future__ import annotations
 
