@@ -16,6 +16,7 @@ from gpujob.api.table_examples import is_variable, list_example, shown, table_ex
 from gpujob.api.valid_part import further_problems
 from gpujob.api.validation.rule import Rule, broken
 from gpujob.values.errors import BadManifest
+from gpujob.values.finding import first_lines
 from gpujob.values.names import NO_NAMESPACE, is_namespace
 from gpujob.values.untrusted import one_line
 from gpujob.values.vocabulary import API_VERSION
@@ -226,12 +227,7 @@ def _without_nulls(value: Any, depth: int = 0) -> Any:
 
 def _first_of(sentences: Sequence[str]) -> str:
     """The first sentences, a line each, and how many more there are."""
-    more = len(sentences) - PROBLEMS
-    # The line about a single one would be as long as that one.
-    shown_now, rest = (
-        (sentences[:PROBLEMS], [f"{more} more problems of this manifest"]) if more > 1 else (sentences, [])
-    )
-    return "\n".join([*map(one_line, shown_now), *rest])
+    return "\n".join(map(one_line, first_lines(sentences, PROBLEMS, "problems of this manifest")))
 
 
 def _sentence(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:

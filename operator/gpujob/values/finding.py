@@ -111,6 +111,14 @@ def counted(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
+def first_lines(lines: Sequence[str], most: int, rest: str) -> list[str]:
+    """The first lines, and a line about the number of the others; `rest` names these. The line about a single one would be as long as
+    that one, so that it stands.
+    """
+    more = len(lines) - most
+    return [*lines[:most], f"{more} more {rest}"] if more > 1 else [*lines]
+
+
 def nearest(*words: str | None) -> str:
     """The end of a sentence about an unknown name: the most likely one, empty if there is none."""
     known = [word for word in words if word]

@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.values.errors import BadManifest
+from gpujob.values.finding import first_lines
 from gpujob.values.untrusted import one_line, table
 from gpujob.values.vocabulary import GROUP
 
@@ -120,10 +121,7 @@ def _each_of(found: Sequence[Mapping[str, Any]], namespace: str | None) -> list[
             which = f"{_called(number, found)}: " if len(found) > 1 else ""
             wrong += [f"{which}{line}" for line in str(error).splitlines()]
     if wrong:
-        more = len(wrong) - MOST_LINES
-        # The line about a single one would be as long as that one.
-        lines = [*wrong[:MOST_LINES], f"{more} more lines of this file"] if more > 1 else wrong
-        raise BadManifest("\n".join(lines))
+        raise BadManifest("\n".join(first_lines(wrong, MOST_LINES, "lines of this file")))
     return jobs
 
 
