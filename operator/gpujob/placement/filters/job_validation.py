@@ -245,8 +245,10 @@ def _unknown_pools(demand: Demand, fleet: Fleet) -> Iterator[Finding]:
 
 def is_accelerator(word: str, fleet: Fleet, catalog: Catalog) -> bool:
     """Whether the catalog or a pool has an accelerator of this name, or of this family."""
+    if catalog.members(word):
+        return True
     there = {pool.accelerator_id for pool in fleet.pools}
-    return word in there or bool(catalog.members(word) or catalog.members(word, there))
+    return word in there or bool(catalog.members(word, there))
 
 
 def _known_accelerators(fleet: Fleet) -> str:
