@@ -63,20 +63,20 @@ def metered(ledger: Ledger | None, jobs: Iterable[JobRecord], now: datetime, cou
 
 def unreadable(namespace: str, written: str) -> str:
     """Why no job of a namespace may start: its budget, as the admin wrote it, cannot be read; empty where it can."""
-    try:
-        parse_dollars(written, MAX_BUDGET)
-    except BadQuantity:
-        return (
-            f"annotation {Annotation.MONTHLY_BUDGET} of namespace {namespace} is {one_line(written[:64])!r}, which is no sum of "
-            'US dollars; an admin writes it as a decimal in quotes, for example "5000.00"'
-        )
-    return ""
+    if _dollars(written) is not None:
+        return ""
+    return (
+        f"annotation {Annotation.MONTHLY_BUDGET} of namespace {namespace} is {one_line(written[:64])!r}, which is no sum of "
+        'US dollars; an admin writes it as a decimal in quotes, for example "5000.00"'
+    )
 
 
 def never(namespace: str, written: str) -> str:
     """Why no job of a namespace may start in any month: its budget cannot be read or is 0; empty otherwise."""
-    if (why := unreadable(namespace, written)) or parse_dollars(written, MAX_BUDGET):
-        return why
+    if budget := _dollars(written):
+        return ""
+    if budget is None:
+        return unreadable(namespace, written)
     return (
         f"annotation {Annotation.MONTHLY_BUDGET} of namespace {namespace} is {one_line(written[:64])!r}, a budget of $0.00; "
         "an admin raises it, or removes it"
@@ -85,17 +85,17 @@ def never(namespace: str, written: str) -> str:
 
 def uncounted(namespace: str, written: str) -> str:
     """What a plan says of a budget: it does not know what the namespace has spent."""
-    if why := never(namespace, written):
-        return f"no job starts: {why}"
-    budget = format_dollars(parse_dollars(written, MAX_BUDGET))
-    return f"namespace {namespace} has a monthly budget of ${budget}; a plan does not count what its jobs have spent"
+    if not (budget := _dollars(written)):
+        return f"no job starts: {never(namespace, written)}"
+    said = f"namespace {namespace} has a monthly budget of ${format_dollars(budget)}"
+    return f"{said}; a plan does not count what its jobs have spent"
 
 
 def refusal(namespace: str, written: str, ledger: Ledger, now: datetime) -> str:
     """Why no other job of a namespace may start now; empty where it may. `written`: the budget as the admin wrote it."""
-    if why := unreadable(namespace, written):
-        return why
-    key, budget = Annotation.MONTHLY_BUDGET, parse_dollars(written, MAX_BUDGET)
+    if (budget := _dollars(written)) is None:
+        return unreadable(namespace, written)
+    key = Annotation.MONTHLY_BUDGET
     spent = ledger.spent if ledger.counted >= first_of_month(now) else 0
     if spent < budget:
         return ""
@@ -103,6 +103,14 @@ def refusal(namespace: str, written: str, ledger: Ledger, now: datetime) -> str:
         f"the jobs of namespace {namespace} have cost ${format_dollars(spent)} in {now:%Y-%m} and its monthly budget is "
         f"${format_dollars(budget)}; the job waits until {write_time(_next_month(now))}, or until an admin raises annotation {key}"
     )
+
+
+def _dollars(written: str) -> int | None:
+    """The budget as the admin wrote it, in micro-dollars; None if it cannot be read."""
+    try:
+        return parse_dollars(written, MAX_BUDGET)
+    except BadQuantity:
+        return None
 
 
 def ledgers_of(data: Mapping[str, Any]) -> dict[str, Ledger]:
