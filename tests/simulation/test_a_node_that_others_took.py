@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import pytest
 
@@ -10,20 +11,54 @@ from tests.simulation.api_server import Object, Program
 from tests.simulation.virtual_time import run
 from tests.simulation.world import TEAM, Story, World
 
+ENDS_AT_ONCE: Final = Program(runs_for=0.0)
 
-class Overtaken(World):
+
+class Watched(World):
+    """A world that notes when a job runs, and does something when a child Job was made."""
+
+    def __init__(self, story: Story) -> None:
+        super().__init__(story)
+        self.ran_at = list[float]()
+        self.server.on_change.append(self._note)
+
+    def _note(self, plural: str, event: str, obj: Object) -> None:
+        if (plural, event) == ("jobs", "ADDED"):
+            self.made(obj)
+        if plural == "gpujobs" and (obj.get("status") or {}).get("state") == "Running":
+            self.ran_at.append(self.server.loop.time())
+
+    def made(self, child: Object) -> None:
+        """What happens when a child Job was made."""
+        raise AssertionError(f"{type(self).__name__} does nothing")
+
+
+W = TypeVar("W", bound=Watched)
+
+
+def played(make: Callable[[Story], W], nodes: int, more: int, program: Program = ENDS_AT_ONCE) -> tuple[W, Object]:
+    """A world in which a gang of 8 GPUs on each of so many nodes was submitted to a pool of `more` nodes, and the gang's status."""
+
+    async def main() -> W:
+        deeds = ((1.0, lambda world: world.submit("a", gpusPerNode=8, nodes=nodes)),)
+        world = make(Story("a node is lost", deeds, program, nodes=more, until=400.0))
+        await world.run()
+        return world
+
+    world = run(main())
+    return world, world.server.objects["gpujobs"][TEAM, "a"]["status"]
+
+
+class Overtaken(Watched):
     """A world in which a pod of something else is bound to the node of the first child Job as soon as that exists."""
 
     def __init__(self, story: Story, labels: dict[str, str]) -> None:
         super().__init__(story)
-        self.labels, self.ran_at = labels, list[float]()
-        self.server.on_change.append(self._note)
+        self.labels = labels
 
-    def _note(self, plural: str, event: str, obj: Object) -> None:
-        if (plural, event) == ("jobs", "ADDED") and not self.server.objects["pods"]:
+    def made(self, child: Object) -> None:
+        if not self.server.objects["pods"]:
             self.server.put("pods", "ADDED", _bound("n0", self.labels))
-        if plural == "gpujobs" and (obj.get("status") or {}).get("state") == "Running":
-            self.ran_at.append(self.server.loop.time())
 
 
 def _bound(node: str, labels: dict[str, str]) -> Object:
@@ -43,15 +78,8 @@ def _bound(node: str, labels: dict[str, str]) -> Object:
 def test_a_job_whose_node_others_took_is_placed_again_and_leaves_nothing_out(
     labels: dict[str, str], nodes: int
 ) -> None:
-    async def main() -> World:
-        deeds = ((1.0, lambda world: world.submit("a", gpusPerNode=8, nodes=nodes)),)
-        world = Overtaken(Story("overtaken", deeds, Program(runs_for=0.0), nodes=3, until=400.0), labels)
-        await world.run()
-        return world
-
-    world = run(main())
+    world, status = played(lambda story: Overtaken(story, labels), nodes, 3)
     assert world.ran_at[0] <= 15.0
-    status = world.server.objects["gpujobs"][TEAM, "a"]["status"]
     assert not {"excludedPools", "excludedNodes", "failures"} & status.keys()
     pods = world.server.objects["pods"].values()
     assert sorted(pod["spec"]["nodeName"] for pod in pods) == [f"n{number}" for number in range(nodes + 1)]
@@ -64,13 +92,12 @@ def _nodes_of(job: Object) -> list[str]:
     return [node for term in affinity["nodeSelectorTerms"] for each in term["matchFields"] for node in each["values"]]
 
 
-class Lost(World):
+class Lost(Watched):
     """A world in which something becomes of a node of a child Job (the first, the second, …) before its pods are bound."""
 
     def __init__(self, story: Story, becomes: str, child: int = 1) -> None:
         super().__init__(story)
-        self.becomes, self.ran_at, self.left = becomes, list[float](), child
-        self.server.on_change.append(self._note)
+        self.becomes, self.left = becomes, child
         room = self.server._has_room
         self.server._has_room = lambda node, pod: self._accepts(node) and room(node, pod)  # type: ignore[method-assign]
 
@@ -81,13 +108,10 @@ class Lost(World):
         )
         return ready and not node["spec"].get("unschedulable") and not node["spec"].get("taints")
 
-    def _note(self, plural: str, event: str, obj: Object) -> None:
-        if (plural, event) == ("jobs", "ADDED"):
-            self.left -= 1
-            if self.left == 0:
-                self.server.loop.call_later(0.05, self._lose, *_nodes_of(obj)[:1])
-        if plural == "gpujobs" and (obj.get("status") or {}).get("state") == "Running":
-            self.ran_at.append(self.server.loop.time())
+    def made(self, child: Object) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.server.loop.call_later(0.05, self._lose, *_nodes_of(child)[:1])
 
     def _lose(self, node: str) -> None:
         if self.becomes == "gone":
@@ -118,15 +142,8 @@ class Lost(World):
 def test_a_job_whose_node_is_lost_before_its_pods_are_bound_leaves_nothing_out(
     becomes: str, within: float, nodes: int
 ) -> None:
-    async def main() -> Lost:
-        deeds = ((1.0, lambda world: world.submit("a", gpusPerNode=8, nodes=nodes)),)
-        world = Lost(Story("lost", deeds, Program(runs_for=0.0), nodes=4, until=400.0), becomes)
-        await world.run()
-        return world
-
-    world = run(main())
+    world, status = played(lambda story: Lost(story, becomes), nodes, 4)
     assert world.ran_at[0] <= within
-    status = world.server.objects["gpujobs"][TEAM, "a"]["status"]
     assert not {"excludedPools", "excludedNodes", "failures"} & status.keys()
     live = [
         pod["spec"]["nodeName"] for pod in world.server.objects["pods"].values() if pod["status"]["phase"] == "Running"
@@ -138,15 +155,8 @@ def test_a_job_whose_node_is_lost_before_its_pods_are_bound_leaves_nothing_out(
 @pytest.mark.parametrize("becomes", ["gone", "cordoned"])
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_the_same_after_an_attempt_that_failed_and_whose_pods_stay_for_their_logs(becomes: str, nodes: int) -> None:
-    async def main() -> Lost:
-        deeds = ((1.0, lambda world: world.submit("a", gpusPerNode=8, nodes=nodes)),)
-        program = Program(runs_for=40.0, evicted=1)
-        world = Lost(Story("lost", deeds, program, nodes=6, until=400.0), becomes, child=2)
-        await world.run()
-        return world
-
-    world = run(main())
-    status = world.server.objects["gpujobs"][TEAM, "a"]["status"]
+    program = Program(runs_for=40.0, evicted=1)
+    world, status = played(lambda story: Lost(story, becomes, child=2), nodes, 6, program)
     assert (status["state"], status["attempt"]) == ("Succeeded", 3)
     assert world.ran_at[-1] <= 100.0
     assert "excludedPools" not in status
