@@ -27,7 +27,7 @@ from gpujob.placement.scoring.candidate import Choice, Decision
 from gpujob.placement.scoring.reservations import Reservation
 from gpujob.schedule.answers import Answer, LastRejections
 from gpujob.schedule.policies import NOTHING_HELPS, Level, in_order, why_unreserved
-from gpujob.schedule.quota_ledger import Charges
+from gpujob.schedule.quota_ledger import QuotaLedger
 from gpujob.schedule.shares import Shares
 from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
@@ -156,7 +156,7 @@ class _Snapshot:
         """Whether it is as it was at first, and each job was refused but those that only ask for a plan."""
         self._tried: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
         self._choosy = fleet.asks_namespaces
-        self._charges = Charges()
+        self._ledger = QuotaLedger()
         self._unhelped: set[Demand] = set()
         """Demands of this level that reservations do not help."""
 
@@ -241,7 +241,7 @@ class _Snapshot:
         # What needs nodes to be added first takes nothing that is there.
         took = ((job, choice) for job, choice in real if choice is not None and all(choice.nodes))
         self._fleet = self._fleet.led_by([_taken(job, choice, level.priority) for job, choice in took])
-        self._charges.begin(self._fleet.quotas)
+        self._ledger.begin(self._fleet.quotas)
         self._unhelped.clear()
 
     def reserve(self, placing: Placing, level: Level) -> str:
@@ -251,8 +251,8 @@ class _Snapshot:
         # Free devices and quotas only shrink: equal demands without reservations share that result.
         if demand in self._unhelped:
             return NOTHING_HELPS
-        for hold in waits_for(demand, self._charges.seen(self._fleet), self._catalog):
-            if self._charges.take(self._fleet, demand, hold):
+        for hold in waits_for(demand, self._ledger.seen(self._fleet), self._catalog):
+            if self._ledger.take(self._fleet, demand, hold):
                 self._fleet, self.all_refused = self._fleet.led_by([_held(job, hold, level.priority)]), False
         if self._fleet is not before:
             return ""

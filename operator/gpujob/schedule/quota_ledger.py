@@ -14,7 +14,7 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.reservations import Reservation
 
 
-class Charges:
+class QuotaLedger:
     """A running copy of the namespaces' quotas."""
 
     def __init__(self) -> None:
