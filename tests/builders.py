@@ -19,8 +19,8 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.scoring.candidate import Decision
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import Placing, place_all
-from gpujob.schedule.waiting import Waiting
 from tests.e2e.cluster.nodes import Amd, Nvidia
 
 Object = dict[str, Any]
@@ -237,5 +237,5 @@ def decision(*objects: Object, catalog: Catalog | None = None, **spec: Any) -> D
 def placings(jobs: Iterable[Mapping[str, Any]], *objects: Object, catalog: Catalog | None = None) -> list[Placing]:
     """What becomes of jobs with these specs, in their order."""
     known = catalog or ANY_IMAGES
-    waiting = [Waiting(f"{number:04d}", "", demand(**spec)) for number, spec in enumerate(jobs)]
+    waiting = [PendingJob(f"{number:04d}", "", demand(**spec)) for number, spec in enumerate(jobs)]
     return list(place_all(waiting, fleet(*objects, catalog=known), known))

@@ -19,8 +19,8 @@ from gpujob.placement.report.why_not import why_not
 from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import NOT_FOUND
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Outcome, Reason, Vendor, Verdict
 
 IN_THE_CLUSTER = frozenset({Reason.TAINT_NOT_TOLERATED, Reason.ARCH_UNSUPPORTED})
@@ -203,7 +203,7 @@ def some(draw: st.DrawFn, **members: st.SearchStrategy[Any]) -> dict[str, Any]:
 
 def decided(document: Object, objects: list[Object], catalog: Any) -> Decision:
     """What the operator decides of a manifest."""
-    job = Waiting("", "", demand_of(read_gpujob(document)), namespace="default")
+    job = PendingJob("", "", demand_of(read_gpujob(document)), namespace="default")
     return next(place_all([job], fleet_from(objects, catalog), catalog)).decision
 
 

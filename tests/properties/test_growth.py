@@ -23,8 +23,8 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Decision, Fix
 from gpujob.placement.suggestions.search import with_fix
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 16)
@@ -257,7 +257,7 @@ def test_a_device_of_unlike_nodes_is_promised_once_and_impossible_is_so_in_the_q
     pool: list[Object], there: list[Object], queue: list[Object]
 ) -> None:
     left = {each["metadata"]["name"]: int(each["status"]["allocatable"]["nvidia.com/gpu"]) for each in there}
-    waiting = [Waiting(f"{number:03d}", "", demand(**job)) for number, job in enumerate(queue)]
+    waiting = [PendingJob(f"{number:03d}", "", demand(**job)) for number, job in enumerate(queue)]
     new, size, fleet = 0, 4, fleet_from([*pool, *there])
     for placing in place_all(waiting, fleet, ANY_IMAGES):
         gpus = placing.choice.candidate.gang.gpus_per_node if placing.choice else 0
@@ -320,7 +320,7 @@ def test_impossible_alone_is_impossible_in_the_queue_and_the_other_way_round(
 ) -> None:
     fleet = fleet_from([*there, *(pool or ())])
     wishes = [demand(**job) for job in queue]
-    waiting = [Waiting(f"{number:03d}", "", wish) for number, wish in enumerate(wishes)]
+    waiting = [PendingJob(f"{number:03d}", "", wish) for number, wish in enumerate(wishes)]
     together = {placing.job.uid: placing.verdict for placing in place_all(waiting, fleet, ANY_IMAGES)}
     for number, wish in enumerate(wishes):
         alone = choose(wish, fleet, ANY_IMAGES).verdict
@@ -338,7 +338,7 @@ def test_nodes_to_be_added_are_never_promised_twice(pool: tuple[Object, ...], qu
     spec, there = pool[0]["spec"]["provision"], pool[1:]
     size = spec["gpusPerNode"]
     left = {each["metadata"]["name"]: size for each in there if not each["spec"].get("unschedulable")}
-    waiting = [Waiting(f"{number:03d}", "", demand(**job)) for number, job in enumerate(queue)]
+    waiting = [PendingJob(f"{number:03d}", "", demand(**job)) for number, job in enumerate(queue)]
     gangs: list[tuple[int, int]] = []
     for placing in place_all(waiting, fleet_from(pool), ANY_IMAGES):
         choice = placing.choice

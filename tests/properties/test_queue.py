@@ -13,8 +13,8 @@ from worlds import clusters, specs
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
 from gpujob.placement.engine.decide import decide
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import Placing, place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
 
 queues = st.lists(specs(), min_size=1, max_size=8)
@@ -24,11 +24,11 @@ def fleet_from(objects: list[Object]) -> Fleet:
     return fleet_of(read_cluster(objects), ANY_IMAGES)[0]
 
 
-def waiting(queue: list[Object]) -> list[Waiting]:
-    return [Waiting(f"{number:03d}", "", demand(**spec)) for number, spec in enumerate(queue)]
+def waiting(queue: list[Object]) -> list[PendingJob]:
+    return [PendingJob(f"{number:03d}", "", demand(**spec)) for number, spec in enumerate(queue)]
 
 
-def placed(jobs: list[Waiting], fleet: Fleet) -> list[Placing]:
+def placed(jobs: list[PendingJob], fleet: Fleet) -> list[Placing]:
     return list(place_all(jobs, fleet, ANY_IMAGES))
 
 
@@ -98,7 +98,7 @@ def test_a_decision_by_what_equal_jobs_found_is_the_job_s_own(objects: list[Obje
 @given(objects=clusters(odd=False), queue=queues)
 def test_plans_of_suspended_jobs_take_nothing(objects: list[Object], queue: list[Object]) -> None:
     fleet = fleet_from(objects)
-    plans = [Waiting(job.uid, job.created, job.demand, plan_only=True) for job in waiting(queue)]
+    plans = [PendingJob(job.uid, job.created, job.demand, plan_only=True) for job in waiting(queue)]
     for placing in placed(plans, fleet):
         alone = next(place_all([placing.job], fleet, ANY_IMAGES))
         assert told([alone]) == told([placing])

@@ -18,8 +18,8 @@ from gpujob.fleet.sources.incremental import FleetIndex
 from gpujob.fleet.storage.claim_volumes import Volumes
 from gpujob.fleet.storage.volume_records import VolumeClaim
 from gpujob.schedule.answers import LastRejections
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import ALWAYS, SchedulingCycle, place_all
-from gpujob.schedule.waiting import Waiting
 
 events = st.lists(
     st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 2, 4, 6, 7, 8, 64]), st.sampled_from(["1", "16", "100"]),
@@ -35,7 +35,7 @@ VOLUMES = Volumes(
 
 
 @st.composite
-def claiming(draw: st.DrawFn) -> list[Waiting]:
+def claiming(draw: st.DrawFn) -> list[PendingJob]:
     """A queue, some of whose jobs mount a claim."""
     claims = st.sampled_from([(), (), ("once",), ("one-pod",), ("once", "one-pod")])
     return [replace(each, demand=each.demand.but(claims=draw(claims))) for each in draw(queues())]
@@ -71,13 +71,13 @@ class World:
         return replace(self.index.fleet(), priorities=known, volumes=VOLUMES)
 
 
-def fresh(queue: list[Waiting], fleet: Fleet) -> object:
+def fresh(queue: list[PendingJob], fleet: Fleet) -> object:
     return told(place_all(queue, fleet, ANY_IMAGES))
 
 
 @given(objects=clusters(odd=False, admin=False), queue=claiming(), events=events)
 def test_a_cycle_with_the_refusals_of_the_last_one_decides_as_a_fresh_one(
-    objects: list[Object], queue: list[Waiting], events: list[tuple[int, int, str, str]]
+    objects: list[Object], queue: list[PendingJob], events: list[tuple[int, int, str, str]]
 ) -> None:
     world, refusals = World(objects), LastRejections()
     for event in (None, *events):
@@ -92,7 +92,7 @@ def test_a_cycle_with_the_refusals_of_the_last_one_decides_as_a_fresh_one(
 
 @given(objects=clusters(odd=False, admin=False), queue=claiming(), events=events)
 def test_where_all_classes_are_refused_again_a_fresh_decision_refuses_everybody(
-    objects: list[Object], queue: list[Waiting], events: list[tuple[int, int, str, str]]
+    objects: list[Object], queue: list[PendingJob], events: list[tuple[int, int, str, str]]
 ) -> None:
     world, refusals = World(objects), LastRejections()
     refusals.begin(0)

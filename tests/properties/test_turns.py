@@ -22,8 +22,8 @@ from gpujob.placement.capacity.pod_resources import node_needs
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import Placing, place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 VALUES = {"high": 100, "middle": 50, "low": -5}
@@ -34,7 +34,7 @@ CLASSES = [
 
 
 @st.composite
-def queues(draw: st.DrawFn) -> list[Waiting]:
+def queues(draw: st.DrawFn) -> list[PendingJob]:
     """Jobs of some priorities, each created at another moment; a few are plans."""
     found = []
     for number in range(draw(st.integers(2, 8))):
@@ -43,7 +43,7 @@ def queues(draw: st.DrawFn) -> list[Waiting]:
         level = draw(st.sampled_from(["", *VALUES]))
         wish = demand(**spec, **({"priorityClassName": level} if level else {}))
         created, plan = f"{draw(st.integers(0, 3))}", draw(st.integers(0, 9)) == 0
-        found.append(Waiting(f"{number:03d}", created, wish, plan, namespace="team", name=f"job-{number}"))
+        found.append(PendingJob(f"{number:03d}", created, wish, plan, namespace="team", name=f"job-{number}"))
     return found
 
 
@@ -54,11 +54,11 @@ def fleet_from(objects: list[Object]) -> Fleet:
     return fleet_of(read_cluster(objects), ANY_IMAGES)[0]
 
 
-def value(job: Waiting) -> int:
+def value(job: PendingJob) -> int:
     return VALUES.get(job.demand.priority_class or "", 0)
 
 
-def placed(jobs: Iterable[Waiting], fleet: Fleet) -> dict[str, Placing]:
+def placed(jobs: Iterable[PendingJob], fleet: Fleet) -> dict[str, Placing]:
     return {placing.job.uid: placing for placing in place_all(jobs, fleet, ANY_IMAGES)}
 
 
@@ -118,7 +118,7 @@ def _lacking(wish: Demand, pool: Pool) -> Iterable[int]:
 
 @given(objects=worlds, queue=queues())
 def test_a_lower_job_never_takes_what_the_first_that_waits_lacks_the_least(
-    objects: list[Object], queue: list[Waiting]
+    objects: list[Object], queue: list[PendingJob]
 ) -> None:
     fleet = fleet_from(objects)
     found = list(place_all(queue, fleet, ANY_IMAGES))
@@ -132,7 +132,7 @@ def test_a_lower_job_never_takes_what_the_first_that_waits_lacks_the_least(
 
 
 @given(objects=worlds, queue=queues())
-def test_lower_jobs_change_nothing_for_higher_ones(objects: list[Object], queue: list[Waiting]) -> None:
+def test_lower_jobs_change_nothing_for_higher_ones(objects: list[Object], queue: list[PendingJob]) -> None:
     fleet = fleet_from(objects)
     everyone = told(placed(queue, fleet).values())
     for level in {value(job) for job in queue}:
@@ -142,7 +142,7 @@ def test_lower_jobs_change_nothing_for_higher_ones(objects: list[Object], queue:
 
 @given(objects=worlds, queue=queues(), seed=st.integers(0, 99))
 def test_every_job_gets_one_answer_whatever_the_order_of_the_list(
-    objects: list[Object], queue: list[Waiting], seed: int
+    objects: list[Object], queue: list[PendingJob], seed: int
 ) -> None:
     fleet, other = fleet_from(objects), list(queue)
     random.Random(seed).shuffle(other)
@@ -153,7 +153,7 @@ def test_every_job_gets_one_answer_whatever_the_order_of_the_list(
 
 
 @given(objects=worlds, queue=queues())
-def test_who_would_have_room_but_for_higher_jobs_is_told_so(objects: list[Object], queue: list[Waiting]) -> None:
+def test_who_would_have_room_but_for_higher_jobs_is_told_so(objects: list[Object], queue: list[PendingJob]) -> None:
     fleet = fleet_from(objects)
     for each in placed(queue, fleet).values():
         reasons = {reason.reason for candidate in each.decision.candidates for reason in candidate.reasons}
@@ -167,7 +167,7 @@ def test_who_would_have_room_but_for_higher_jobs_is_told_so(objects: list[Object
 
 @given(objects=worlds, queue=queues(), most=st.integers(0, 24))
 def test_what_is_held_for_a_namespace_is_never_more_than_its_quota(
-    objects: list[Object], queue: list[Waiting], most: int
+    objects: list[Object], queue: list[PendingJob], most: int
 ) -> None:
     """Several GPUs of one card under two names are counted as each name counts them."""
     hard = dict.fromkeys(("requests.nvidia.com/gpu", "requests.amd.com/gpu"), f"{most}")
@@ -178,7 +178,7 @@ def test_what_is_held_for_a_namespace_is_never_more_than_its_quota(
         "status": {"hard": hard, "used": dict.fromkeys(hard, "0")},
     }
     fleet = fleet_from([*objects, quota])
-    last = Waiting("last", "9", demand(gpusPerNode=1, priorityClassName="low"), namespace="other", name="last")
+    last = PendingJob("last", "9", demand(gpusPerNode=1, priorityClassName="low"), namespace="other", name="last")
     higher = [job for job in queue if value(job) > VALUES["low"]]
     seen = placed([*higher, last], fleet)["last"].answer.fleet
     held = Counter(

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from gpujob.fleet.kubernetes.priority_classes import Priorities, holds_devices, priority_of
-from gpujob.schedule.waiting import Waiting
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.values.vocabulary import Verdict
 
 
@@ -58,15 +58,15 @@ class Level:
     """The jobs of one priority in their order; `last`: no job of a lower priority follows."""
 
     priority: int
-    jobs: tuple[Waiting, ...]
+    jobs: tuple[PendingJob, ...]
     last: bool
 
 
-def in_order(jobs: Iterable[Waiting], priorities: Priorities) -> list[Level]:
+def in_order(jobs: Iterable[PendingJob], priorities: Priorities) -> list[Level]:
     """ORDER: the queue by levels, the highest priority first."""
     values: dict[str | None, int] = {}
 
-    def priority(job: Waiting) -> int:
+    def priority(job: PendingJob) -> int:
         named = job.demand.priority_class
         if named not in values:
             values[named] = priority_of(named, priorities)
@@ -81,7 +81,7 @@ class Gate(NamedTuple):
     """A condition under which nothing is reserved for a job that has no place, and the sentence that says so."""
 
     reason: str
-    applies: Callable[[Waiting, Verdict, datetime], bool]
+    applies: Callable[[PendingJob, Verdict, datetime], bool]
 
 
 GATES: Final = (
@@ -102,6 +102,6 @@ NOTHING_HELPS: Final = (
 )
 
 
-def why_unreserved(job: Waiting, verdict: Verdict, now: datetime) -> str:
+def why_unreserved(job: PendingJob, verdict: Verdict, now: datetime) -> str:
     """RESERVATION: the first gate that applies to a job without a place; empty where devices may be reserved for it."""
     return next((gate.reason for gate in GATES if gate.applies(job, verdict, now)), "")

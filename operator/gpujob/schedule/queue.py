@@ -26,10 +26,10 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Choice, Decision
 from gpujob.placement.scoring.reservations import Reservation
 from gpujob.schedule.answers import Answer, LastRejections
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.policies import NOTHING_HELPS, Level, in_order, why_unreserved
 from gpujob.schedule.quota_ledger import QuotaLedger
 from gpujob.schedule.shares import Shares
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
 
 
@@ -37,7 +37,7 @@ from gpujob.values.vocabulary import Verdict
 class Placing:
     """A job of the queue with its result."""
 
-    job: Waiting
+    job: PendingJob
     answer: Answer
 
     @property
@@ -60,10 +60,10 @@ ALWAYS: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def place_all(
-    jobs: Iterable[Waiting],
+    jobs: Iterable[PendingJob],
     fleet: Fleet,
     catalog: Catalog,
-    failed: Callable[[Waiting, Exception], None] | None = None,
+    failed: Callable[[PendingJob, Exception], None] | None = None,
     now: datetime = ALWAYS,
 ) -> Iterator[Placing]:
     """`SchedulingCycle.run` without yielding; at `ALWAYS` no reservation has ended, and no job ends before any maintenance."""
@@ -81,7 +81,7 @@ class SchedulingCycle:
     def __init__(
         self,
         catalog: Catalog,
-        failed: Callable[[Waiting, Exception], None] | None = None,
+        failed: Callable[[PendingJob, Exception], None] | None = None,
         refusals: LastRejections | None = None,
         *,
         shares: Shares | None = None,
@@ -94,7 +94,7 @@ class SchedulingCycle:
         self.unreserved: dict[str, str] = {}
         """By uid of each job without a place, of all but the lowest priority: why nothing is reserved for it; empty if something is."""
 
-    def run(self, queue: Iterable[Waiting], fleet: Fleet, now: datetime) -> Iterator[Placing | None]:
+    def run(self, queue: Iterable[PendingJob], fleet: Fleet, now: datetime) -> Iterator[Placing | None]:
         """The placement of each job on what the earlier ones leave, in the order of the queue; `now` ends reservations (UTC).
 
         Yields None between two pieces of work that place no job, so that the caller can run other tasks there.
@@ -128,7 +128,7 @@ class SchedulingCycle:
         refused = snapshot.all_refused and not self.left
         self._refusals.keep(snapshot.without_room, snapshot.plans.values(), all_refused=refused, whole=not self.left)
 
-    def _placed(self, snapshot: _Snapshot, job: Waiting) -> Placing | None:
+    def _placed(self, snapshot: _Snapshot, job: PendingJob) -> Placing | None:
         if self._shares is None:
             return snapshot.place(job)
         began = self._shares.now()
@@ -144,7 +144,7 @@ class _Snapshot:
         self,
         fleet: Fleet,
         catalog: Catalog,
-        failed: Callable[[Waiting, Exception], None] | None,
+        failed: Callable[[PendingJob, Exception], None] | None,
         refusals: LastRejections,
         now: datetime,
     ) -> None:
@@ -160,7 +160,7 @@ class _Snapshot:
         self._unhelped: set[Demand] = set()
         """Demands of this level that reservations do not help."""
 
-    def place(self, job: Waiting) -> Placing | None:
+    def place(self, job: PendingJob) -> Placing | None:
         """The result of the next job; None if its decision fails."""
         learned = job.demand.learned
         of_profile = self._tried[job.namespace, learned.profile] if learned else None
@@ -202,7 +202,7 @@ class _Snapshot:
                 self._fleet = replace(self._fleet, mounts=mounts)
         return Placing(job, answer)
 
-    def knows(self, job: Waiting) -> bool:
+    def knows(self, job: PendingJob) -> bool:
         """Whether the result of a job is known without a decision."""
         try:
             demand = self._asked(job)
@@ -211,7 +211,7 @@ class _Snapshot:
         except Exception:  # `place` reports it
             return True
 
-    def _asked(self, job: Waiting) -> Demand:
+    def _asked(self, job: PendingJob) -> Demand:
         """The demand of a job with what its namespace, its claims and its time limit mean on this snapshot."""
         # Nothing else depends on namespaces, so that equal jobs of many of them are one demand.
         apart = self._choosy or job.namespace in self._fleet.quotas or job.demand.as_root
@@ -226,7 +226,7 @@ class _Snapshot:
         answer = self.without_room.get(demand)
         return None if answer is None else answer.on(self._fleet)
 
-    def _plan(self, demand: Demand, job: Waiting) -> Answer | None:
+    def _plan(self, demand: Demand, job: PendingJob) -> Answer | None:
         """The result of an equal plan on the same snapshot."""
         answer = self.plans.get(demand) if job.plan_only else None
         return answer if answer is not None and answer.fleet is self._fleet else None
@@ -264,7 +264,7 @@ class _Snapshot:
         self._choosy = self._choosy or any(pool.ahead for pool in self._fleet.pools)
 
 
-def _taken(job: Waiting, choice: Choice, priority: int) -> Ahead:
+def _taken(job: PendingJob, choice: Choice, priority: int) -> Ahead:
     """The devices of a placed job."""
     gang, resource = choice.candidate.gang, choice.candidate.pool.resource
     on = tuple((name, gang.gpus_per_node) for name in choice.nodes)
@@ -272,7 +272,7 @@ def _taken(job: Waiting, choice: Choice, priority: int) -> Ahead:
     return Ahead(job.name, job.namespace, priority, gang.nodes, gang.gpus_per_node, taking, waits=False)
 
 
-def _held(job: Waiting, hold: Reservation, priority: int) -> Ahead:
+def _held(job: PendingJob, hold: Reservation, priority: int) -> Ahead:
     """The reservation of a waiting job."""
     taking = Taking(hold.pool.resource, hold.on, hold.needs + hold.pool.overhead, linked=hold.nodes > 1)
     return Ahead(job.name, job.namespace, priority, hold.nodes, hold.gpus, taking, waits=True)

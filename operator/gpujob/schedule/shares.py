@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection
 
-from gpujob.schedule.waiting import Waiting
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.values.vocabulary import Verdict
 
 
@@ -52,7 +52,7 @@ class Shares:
         """Whether no lower priority is decided while jobs of a higher one are left."""
         return self._leaving_since is None or self._clock() - self._leaving_since < self._patience
 
-    def leaves(self, job: Waiting) -> bool:
+    def leaves(self, job: PendingJob) -> bool:
         """Whether a job that needs a decision is left for the next cycle."""
         if job.uid in self._waited:
             return False
@@ -63,7 +63,7 @@ class Shares:
         """Seconds of the clock, when a decision begins."""
         return self._clock()
 
-    def count(self, job: Waiting, verdict: Verdict | None, began: float) -> None:
+    def count(self, job: PendingJob, verdict: Verdict | None, began: float) -> None:
         """Counts a decision that ends now; None is one that failed."""
         if verdict is Verdict.WAITING:
             self._waited.add(job.uid)

@@ -24,8 +24,8 @@ from gpujob.cluster.writer.writes import NotLeader
 from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner import Runner
 from gpujob.schedule import answers
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import ALWAYS, SchedulingCycle
-from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 
 RUNNER = Runner({"gpujob_runner/__init__.py": "x = 1"})
@@ -177,10 +177,10 @@ def test_holding_devices_for_many_jobs_is_done_in_pieces() -> None:
 
     cluster.__dict__["priorities"] = {"high": PriorityClass("high", 1000)}
     high = [
-        Waiting(f"h{n:02}", "2026", demand(gpusPerNode=8, nodes=2, priorityClassName="high"), name=f"h{n}")
+        PendingJob(f"h{n:02}", "2026", demand(gpusPerNode=8, nodes=2, priorityClassName="high"), name=f"h{n}")
         for n in range(20)
     ]
-    low = Waiting("low", "2026", demand(gpusPerNode=1), name="low")
+    low = PendingJob("low", "2026", demand(gpusPerNode=1), name="low")
     steps = list(SchedulingCycle(load_catalog()).run([*high, low], cluster, ALWAYS))
     assert sum(step is None for step in steps) >= len(high)
     assert [step.job.uid for step in steps if step is not None] == [*(job.uid for job in high), "low"]

@@ -38,8 +38,8 @@ from gpujob.fleet.sources.cluster_file import read_cluster
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import summary
 from gpujob.placement.scoring import score
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.quantity import parse_bytes as parse
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
@@ -411,7 +411,7 @@ def test_a_quota_on_the_devices_of_a_class_counts_claims() -> None:
     status = {"hard": {named: "4"}, "used": {named: "1"}}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": space, "spec": {}, "status": status}
     objects = fleet(node("n"), h100s(), device_class(NVIDIA, WHOLE), quota, catalog=ANY_IMAGES)
-    waiting = [Waiting(str(gpus), "", demand(gpusPerNode=gpus), namespace="default") for gpus in (5, 4, 2, 1)]
+    waiting = [PendingJob(str(gpus), "", demand(gpusPerNode=gpus), namespace="default") for gpus in (5, 4, 2, 1)]
     found = {placing.job.uid: placing for placing in place_all(waiting, objects, ANY_IMAGES)}
     verdicts = {gpus: placing.verdict for gpus, placing in found.items()}
     assert verdicts == {

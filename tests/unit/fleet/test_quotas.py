@@ -14,8 +14,8 @@ from gpujob.fleet.policy.quota_scopes import PodTraits
 from gpujob.fleet.policy.resource_quota import counted_as, objects_of, quotas_of, read_quota, shortages, taken_by_pods
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import summary
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.quantity import GI
 from gpujob.values.vocabulary import Reason, Verdict
 
@@ -168,7 +168,7 @@ HIGH: dict[str, Any] = {
 def placed(*objects: dict[str, Any], classes: Iterable[str | None] = ("high", "high", None)) -> list[str]:
     """What becomes of jobs of one GPU with these classes, in the order of their priority."""
     asked = [demand(**({"priorityClassName": each} if each else {})) for each in classes]
-    jobs = [Waiting(str(number), "", wish, namespace="team") for number, wish in enumerate(asked)]
+    jobs = [PendingJob(str(number), "", wish, namespace="team") for number, wish in enumerate(asked)]
     known = fleet(node("n", H100), *objects, catalog=ANY_IMAGES)
     return [summary.reason(each.decision).value for each in place_all(jobs, known, ANY_IMAGES)]
 
@@ -188,7 +188,7 @@ def test_a_scope_that_nobody_knows_is_a_warning_and_no_refusal() -> None:
     odd = quota(hard={"pods": "0"}, scopes=["Weather"]) | {"apiVersion": "v1", "kind": "ResourceQuota"}
     odd["metadata"] = {"name": "odd", "namespace": "team"}
     known = fleet(node("n", H100), odd, catalog=ANY_IMAGES)
-    (found,) = place_all([Waiting("u", "", demand(), namespace="team")], known, ANY_IMAGES)
+    (found,) = place_all([PendingJob("u", "", demand(), namespace="team")], known, ANY_IMAGES)
     assert found.verdict is found.decision.verdict is Verdict.PLACED
     assert [
         warning.message for warning in found.decision.candidates[0].warnings if warning.reason is Reason.QUOTA_UNCHECKED
@@ -305,7 +305,7 @@ def test_a_claim_that_gets_no_volume_is_told_before_its_pod_waits(
 ) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "6Gi"}}, **named}
     volumes = [{"name": "s", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]
-    queue = [Waiting("0", "", demand(volumes=volumes), namespace="default")]
+    queue = [PendingJob("0", "", demand(volumes=volumes), namespace="default")]
     (found,) = (
         placing.decision for placing in place_all(queue, fleet(node("a", H100), *there, catalog=ANY_IMAGES), ANY_IMAGES)
     )
@@ -328,7 +328,7 @@ def test_a_claim_without_a_class_gets_the_default_one(
 ) -> None:
     claim = {**bound("c", ""), "spec": {"accessModes": ["ReadWriteOnce"], **named}, "status": {"phase": "Pending"}}
     volumes = [{"name": "s", "persistentVolumeClaim": {"claimName": "c"}}]
-    queue = [Waiting("0", "", demand(volumes=volumes), namespace="default")]
+    queue = [PendingJob("0", "", demand(volumes=volumes), namespace="default")]
     here = fleet(node("a", H100), claim, *there, catalog=ANY_IMAGES)
     (found,) = (placing.decision for placing in place_all(queue, here, ANY_IMAGES))
     assert found.verdict is verdict, summary.summary(found)
@@ -367,7 +367,7 @@ def test_a_claim_that_names_no_class_counts_in_the_quota_of_the_default_one(
     of_team = {**quota(hard={name: "30Gi"}), "apiVersion": "v1", "kind": "ResourceQuota"}
     of_team["metadata"] = {"name": "q", "namespace": "default"}
     here = fleet(node("a", H100), of_team, *classes, catalog=ANY_IMAGES)
-    queue = [Waiting(f"{number}", "", demand(volumes=volumes), namespace="default") for number in range(2)]
+    queue = [PendingJob(f"{number}", "", demand(volumes=volumes), namespace="default") for number in range(2)]
     first, second = (placing.decision for placing in place_all(queue, here, ANY_IMAGES))
     assert first.verdict is Verdict.PLACED
     assert Reason.QUOTA_UNCHECKED not in {each.reason for each in first.candidates[0].warnings}

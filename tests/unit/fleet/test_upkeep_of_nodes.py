@@ -16,8 +16,8 @@ from gpujob.placement.engine.choose import choose
 from gpujob.placement.report import summary
 from gpujob.placement.report.behind import behind
 from gpujob.placement.report.why_not import why_not
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Reason, Verdict
 
 UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
@@ -502,7 +502,7 @@ def test_maintenance_that_begins_after_the_job_has_ended_costs_nothing(
 ) -> None:
     nodes = [node("m", H100, labels=labels, price="1.90"), node("b", A100, price="2")]
     catalog = load_catalog()
-    asked = Waiting("", "", demand(placement={"objective": "Cost"}), runs_for=deadline)
+    asked = PendingJob("", "", demand(placement={"objective": "Cost"}), runs_for=deadline)
     now = STARTS - timedelta(seconds=ahead)
     (placing,) = place_all([asked], fleet(*nodes, catalog=catalog), catalog, now=now)
     assert placing.choice is not None
@@ -518,7 +518,7 @@ def test_of_several_times_each_node_s_own_counts() -> None:
     nodes = [node("m", H100, labels=PLANNED, price="1.90"), node("l", H200, labels=later, price="1.95"),
              node("b", A100, price="2")]  # fmt: skip
     catalog = load_catalog()
-    asked = Waiting("", "", demand(placement={"objective": "Cost"}), runs_for=7200)
+    asked = PendingJob("", "", demand(placement={"objective": "Cost"}), runs_for=7200)
     (placing,) = place_all([asked], fleet(*nodes, catalog=catalog), catalog, now=STARTS - timedelta(seconds=3600))
     assert placing.choice is not None
     assert placing.choice.nodes == ("l",)

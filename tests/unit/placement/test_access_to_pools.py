@@ -13,8 +13,8 @@ from builders import ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpupool, n
 from gpujob.placement.report import summary
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import with_fix
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import HostAccess, Outcome, Reason, Verdict
 
 HOSTED = {"accelerator": "MI300X", "deviceMode": "HostDevices", "gpusPerNode": 8}
@@ -40,7 +40,7 @@ def planned(*objects: Object, **spec: Any) -> Decision:
 
 def decisions(specs: list[dict[str, Any]], *objects: Object) -> list[Decision]:
     """The decisions about jobs of the namespace `default`, in their order."""
-    waiting = [Waiting(str(i), "", demand(**spec), namespace="default") for i, spec in enumerate(specs)]
+    waiting = [PendingJob(str(i), "", demand(**spec), namespace="default") for i, spec in enumerate(specs)]
     return [placing.decision for placing in place_all(waiting, fleet(*objects, catalog=ANY_IMAGES), ANY_IMAGES)]
 
 
@@ -170,7 +170,7 @@ def test_what_the_installation_forbids_is_told_with_the_value_of_the_chart(
     def decided(*allowed: HostAccess) -> Decision:
         catalog = replace(ANY_IMAGES, host_access=frozenset(allowed))
         (placing,) = place_all(
-            [Waiting("0", "", demand(**asked), namespace="default")], fleet(*objects, catalog=catalog), catalog
+            [PendingJob("0", "", demand(**asked), namespace="default")], fleet(*objects, catalog=catalog), catalog
         )
         return placing.decision
 
@@ -190,14 +190,14 @@ def test_a_pool_that_gives_nothing_of_the_host_is_for_all_installations() -> Non
     locking = gpupool("lab", {"rack": "a"}, fabric={"capabilities": ["IPC_LOCK"]})
     for pool, asked in ((network, {}), (locking, {"nodes": 2})):
         world = fleet(linked("n"), linked("m"), pool, space(), catalog=catalog)
-        (placing,) = place_all([Waiting("0", "", demand(**asked), namespace="default")], world, catalog)
+        (placing,) = place_all([PendingJob("0", "", demand(**asked), namespace="default")], world, catalog)
         assert placing.decision.verdict is Verdict.PLACED
 
 
 def test_a_free_pool_takes_the_job_that_another_may_not_have() -> None:
     catalog = replace(ANY_IMAGES, host_access=frozenset())
     world = fleet(bare("n"), hosted(), space(), node("free", H100), catalog=catalog)
-    (placing,) = place_all([Waiting("0", "", demand(gpusPerNode=8), namespace="default")], world, catalog)
+    (placing,) = place_all([PendingJob("0", "", demand(gpusPerNode=8), namespace="default")], world, catalog)
     assert placing.decision.choice is not None
     assert placing.decision.choice.nodes == ("free",)
 
@@ -297,7 +297,7 @@ def test_a_job_names_a_service_account_that_the_admin_allows(
 ) -> None:
     catalog = replace(ANY_IMAGES, service_accounts=frozenset(allowed))
     spec = {"serviceAccountName": named} if named else {}
-    waiting = [Waiting("0", "", demand(**spec), namespace="default")]
+    waiting = [PendingJob("0", "", demand(**spec), namespace="default")]
     (placing,) = place_all(waiting, fleet(node("n", H100), catalog=catalog), catalog)
     assert (placing.decision.verdict is Verdict.PLACED) is not bool(refused)
     if refused:
@@ -344,7 +344,7 @@ def test_nothing_is_placed_in_a_namespace_that_is_being_deleted(written: Object)
 def test_jobs_of_other_namespaces_take_what_it_leaves() -> None:
     found = fleet(node("n", MI300X), space(), ending("leaving", ENDING[0]), catalog=ANY_IMAGES)
     queue = [
-        Waiting(f"{number}", "", demand(gpusPerNode=8), namespace=each)
+        PendingJob(f"{number}", "", demand(gpusPerNode=8), namespace=each)
         for number, each in enumerate(("leaving", "default"))
     ]
     answers = [placing.decision.verdict for placing in place_all(queue, found, ANY_IMAGES)]

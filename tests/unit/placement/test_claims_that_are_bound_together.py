@@ -18,8 +18,8 @@ from gpujob.placement.filters.volumes import mounted
 from gpujob.placement.report import summary
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.answers import LastRejections
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import ALWAYS, SchedulingCycle, place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Label, Reason, Verdict
 from tests.unit.placement.test_claims_that_are_not_bound import (
     HOST,
@@ -145,7 +145,7 @@ def test_each_pod_of_a_gang_takes_its_own_volume(objects: list[Object], right: s
 def queue(known: Fleet, *jobs: list[Object], **spec: Any) -> list[str]:
     """The outcome of each job of a queue."""
     wanted = [demand(volumes=volumes, **spec) for volumes in jobs]
-    waiting = [Waiting(f"u{at}", "", each, namespace="default", name=f"j{at}") for at, each in enumerate(wanted)]
+    waiting = [PendingJob(f"u{at}", "", each, namespace="default", name=f"j{at}") for at, each in enumerate(wanted)]
     return [outcome(placing.decision) for placing in place_all(waiting, known, ANY_IMAGES)]
 
 
@@ -249,7 +249,7 @@ def test_a_refusal_holds_only_while_the_same_volumes_are_taken() -> None:
     )
     refusals = LastRejections()
     refusals.begin("facts")
-    waiting = Waiting("u", "", demand(volumes=named("d")), namespace="default", name="j")
+    waiting = PendingJob("u", "", demand(volumes=named("d")), namespace="default", name="j")
     cycle = SchedulingCycle(ANY_IMAGES, refusals=refusals)
     assert [placing and placing.verdict for placing in cycle.run([waiting], before, ALWAYS)] == [Verdict.MISCONFIGURED]
     assert list(refusals.retry(before, ANY_IMAGES, "facts")) == [True]

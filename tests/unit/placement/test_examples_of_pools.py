@@ -12,8 +12,8 @@ from builders import ANY_IMAGES, H100, Object, demand, device_class, fleet, job,
 
 from gpujob.placement.scoring.candidate import Choice
 from gpujob.render.children import Children, render
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 
 PAGE = Path(__file__).parents[3] / "docs" / "pools.md"
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -30,7 +30,7 @@ def space(level: str = "privileged", **labels: str) -> Object:
 def placed(name: str, *objects: Object, **spec: Any) -> tuple[Choice, Children]:
     """The choice for a job on the page's pool of that name, and its children."""
     known = fleet(*objects, {**POOLS[name], "metadata": {"name": name}}, catalog=ANY_IMAGES)
-    waiting = [Waiting("0", "", demand(**spec), namespace="default")]
+    waiting = [PendingJob("0", "", demand(**spec), namespace="default")]
     (placing,) = place_all(waiting, known, ANY_IMAGES)
     assert placing.choice is not None, placing.decision
     assert placing.choice.candidate.pool.name == name

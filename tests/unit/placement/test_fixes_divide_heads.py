@@ -9,8 +9,8 @@ from builders import A100, ANY_IMAGES, H100, L4, L40S, Object, demand, fleet, no
 from test_fixes_within_quotas import quota
 
 from gpujob.placement.engine.choose import choose
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Reason, Verdict
 
 GPUS = "requests.nvidia.com/gpu"
@@ -28,7 +28,7 @@ def limits(**bounds: str) -> Object:
 def gpus(*objects: Object, **spec: Any) -> tuple[object, set[Reason]]:
     """The number of GPUs in the nearest fix of an impossible job, and the warnings about its placement with it."""
     known = fleet(*objects)
-    decided = next(place_all([Waiting("", "", demand(**spec), namespace="default")], known, ANY_IMAGES)).decision
+    decided = next(place_all([PendingJob("", "", demand(**spec), namespace="default")], known, ANY_IMAGES)).decision
     assert decided.verdict is Verdict.IMPOSSIBLE
     assert decided.fix is not None, decided.hopeless
     after = choose(decided.fix.demand, known, ANY_IMAGES)
@@ -83,7 +83,7 @@ def test_more_gpus_for_a_model_divide_its_heads() -> None:
 def test_a_narrower_format_goes_before_a_number_of_gpus_that_engines_reject() -> None:
     """A shorter sequence alone fits on six GPUs, which do not divide 64 heads; with FP8 four hold the model."""
     known = fleet(node("l", L4, 6, price="1"))
-    (placing,) = place_all([Waiting("", "", demand(model=LLAMA), namespace="default")], known, ANY_IMAGES)
+    (placing,) = place_all([PendingJob("", "", demand(model=LLAMA), namespace="default")], known, ANY_IMAGES)
     assert placing.decision.fix is not None
     (change,) = placing.decision.fix.changes
     assert (change.field, change.after) == ("spec.model.precision", "FP8")

@@ -8,8 +8,8 @@ import pytest
 from builders import A100, ANY_IMAGES, H100, Object, demand, fleet, node, runtime_class
 
 from gpujob.placement.engine.choose import choose
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
 
 STORAGE_OF_FIRST = "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests.storage"
@@ -45,7 +45,7 @@ def changes(*objects: Object, **spec: Any) -> list[tuple[str, object, object]]:
     """The changes of the nearest fix of an impossible job on four nodes, by field; they are verified to help."""
     nodes = [node(name, H100, price="2") for name in "abcd"]
     known = fleet(*nodes, *objects)
-    decided = next(place_all([Waiting("", "", demand(**spec), namespace="default")], known, ANY_IMAGES)).decision
+    decided = next(place_all([PendingJob("", "", demand(**spec), namespace="default")], known, ANY_IMAGES)).decision
     assert decided.verdict is Verdict.IMPOSSIBLE
     assert decided.fix is not None, decided.hopeless
     assert choose(decided.fix.demand, known, ANY_IMAGES).verdict is Verdict.PLACED
@@ -164,7 +164,7 @@ def test_a_class_of_which_a_quota_leaves_nothing_is_left_out(found: Object) -> N
 def test_a_class_stays_where_the_quota_counts_pods_without_one_too() -> None:
     known = fleet(node("a", H100, price="2"), *CLASSES, scoped("NotIn", "low", pods="0"))
     asks = demand(priorityClassName="high")
-    decided = next(place_all([Waiting("", "", asks, namespace="default")], known, ANY_IMAGES)).decision
+    decided = next(place_all([PendingJob("", "", asks, namespace="default")], known, ANY_IMAGES)).decision
     assert decided.verdict is Verdict.IMPOSSIBLE
     assert decided.fix is None
 
@@ -184,12 +184,12 @@ def test_a_quota_of_all_pods_leaves_the_class_alone() -> None:
 ])  # fmt: skip
 def test_no_fix_asks_less_than_a_job_may_write(resource: str, spec: dict[str, Any], forgotten: str) -> None:
     known = fleet(node("a", H100, price="2"), quota(**{resource: forgotten}))
-    decided = next(place_all([Waiting("", "", demand(**spec), namespace="default")], known, ANY_IMAGES)).decision
+    decided = next(place_all([PendingJob("", "", demand(**spec), namespace="default")], known, ANY_IMAGES)).decision
     assert (decided.verdict, decided.fix) == (Verdict.IMPOSSIBLE, None)
 
 
 def test_a_quota_without_its_unit_is_shown_as_it_is_written() -> None:
     known = fleet(node("a", H100, price="2"), quota(**{"requests.memory": "64"}))
     wish = demand(resources={"memory": "64Gi"})
-    decided = next(place_all([Waiting("", "", wish, namespace="default")], known, ANY_IMAGES)).decision
+    decided = next(place_all([PendingJob("", "", wish, namespace="default")], known, ANY_IMAGES)).decision
     assert "requests.memory needs 64Gi, 64 bytes left of 64 bytes" in decided.candidates[0].reasons[0].message

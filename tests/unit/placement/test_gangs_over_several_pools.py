@@ -16,8 +16,8 @@ from gpujob.placement.report.summary import summary
 from gpujob.placement.report.why_not import why_not
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import with_fix
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import CapacityType, Outcome, Reason, Verdict
 
 CATALOG = load_catalog()
@@ -284,7 +284,7 @@ def test_a_name_that_an_admin_took_is_not_taken_again() -> None:
 def test_a_device_is_promised_once_by_a_pool_and_those_that_it_joins() -> None:
     nodes = [node(f"n{i}", H100, price=f"{1 + i}") for i in range(3)]
     wishes = [demand(**PAIR), demand(gpusPerNode=8), demand(**PAIR), demand(gpusPerNode=8)]
-    placed = place_all([Waiting(str(i), "", wish) for i, wish in enumerate(wishes)], fleet(*nodes), CATALOG)
+    placed = place_all([PendingJob(str(i), "", wish) for i, wish in enumerate(wishes)], fleet(*nodes), CATALOG)
     assert [(each.verdict, each.choice.nodes if each.choice else ()) for each in placed] == [
         (Verdict.PLACED, ("n0", "n1")),
         (Verdict.PLACED, ("n2",)),

@@ -13,8 +13,8 @@ from gpujob.placement.filters.limit_range import bounded
 from gpujob.placement.report import summary
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import with_fix
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Reason, Verdict
 
 OPENSHIFT, KUBERNETES = "openshift.io/node-selector", "scheduler.alpha.kubernetes.io/node-selector"
@@ -37,7 +37,7 @@ def machine(name: str, team: str = "", gpu: Any = H100, price: str = "1", **more
 def placed(*objects: Object, **spec: Any) -> Decision:
     """The decision of the queue, which the choice alone agrees with."""
     known = fleet(*objects, catalog=ANY_IMAGES)
-    waiting = Waiting("uid", "", demand(**spec), namespace="default")
+    waiting = PendingJob("uid", "", demand(**spec), namespace="default")
     (placing,) = place_all([waiting], known, ANY_IMAGES)
     assert choose(bounded(waiting.demand, known, "default"), known, ANY_IMAGES).verdict is placing.decision.verdict
     return placing.decision

@@ -32,8 +32,8 @@ from gpujob.placement.report.why_not import why_not
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import with_fix
 from gpujob.render.children import render
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 NEW = {"maxNodes": 2, "gpusPerNode": 8, "cpu": "96", "memory": "1000Gi"}
@@ -133,7 +133,7 @@ def test_the_limit_is_the_same_alone_and_behind_a_job_that_starts_the_host() -> 
     """Alone it waits for such a host, behind that job it is placed on it: it is never impossible."""
     small, large = demand(placement={"maxPricePerHour": "4"}), demand(gpusPerNode=2)
     known = fleet(growing(), catalog=ANY_IMAGES)
-    queue = [Waiting("0", "2026-01-01T00:00:00Z", large), Waiting("1", "2026-01-02T00:00:00Z", small)]
+    queue = [PendingJob("0", "2026-01-01T00:00:00Z", large), PendingJob("1", "2026-01-02T00:00:00Z", small)]
     together = {placing.job.uid: placing for placing in place_all(queue, known, ANY_IMAGES)}
     assert choose(small, known, ANY_IMAGES).verdict is Verdict.WAITING
     assert together["1"].verdict is Verdict.PLACED
@@ -524,5 +524,5 @@ def test_the_warning_names_the_sizes_that_are_unknown(sizes: dict[str, str], war
 def test_two_jobs_share_the_known_cpu_of_one_new_node() -> None:
     known = fleet(growing(provision={"maxNodes": 1, "gpusPerNode": 8, "cpu": "8"}), catalog=ANY_IMAGES)
     wishes = [demand(resources={"cpu": "5"}) for _ in range(2)]
-    placed = place_all([Waiting(str(i), "", wish) for i, wish in enumerate(wishes)], known, ANY_IMAGES)
+    placed = place_all([PendingJob(str(i), "", wish) for i, wish in enumerate(wishes)], known, ANY_IMAGES)
     assert [each.verdict for each in placed] == [Verdict.PLACED, Verdict.WAITING]

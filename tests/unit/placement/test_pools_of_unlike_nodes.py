@@ -26,8 +26,8 @@ from gpujob.placement.report.why_not import best_losers
 from gpujob.placement.scoring.candidate import Decision, best_per_pool
 from gpujob.placement.scoring.equal_pools import without_repeated
 from gpujob.render.children import render
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.status.records.read_objects import read_child
 from gpujob.values.vocabulary import CapacityType, Verdict
 
@@ -226,7 +226,7 @@ def test_a_device_is_promised_once_by_a_pool_and_its_parts() -> None:
     either = {"capacityTypes": ["OnDemand", "Reserved", "Spot"]}
     wishes = [demand(gpusPerNode=4), demand(gpusPerNode=4), demand(gpusPerNode=4, placement=either),
               demand(gpusPerNode=1, placement=either)]  # fmt: skip
-    placed = place_all([Waiting(str(i), "", wish) for i, wish in enumerate(wishes)], known, CATALOG)
+    placed = place_all([PendingJob(str(i), "", wish) for i, wish in enumerate(wishes)], known, CATALOG)
     assert [(each.verdict, each.choice.nodes if each.choice else ()) for each in placed] == [
         (Verdict.PLACED, ("r1",)),
         (Verdict.WAITING, ()),
@@ -251,7 +251,7 @@ def test_a_job_that_waits_for_a_new_node_takes_no_node_that_its_pods_leave_out(
     grows = gpupool("mix", MIX, provision={"maxNodes": 3})
     known = fleet(grows, other, mine("r2"), catalog=CATALOG)
     wishes = [demand(gpusPerNode=4, placement={"capacityTypes": ["OnDemand"]}) for _ in range(2)]
-    placed = list(place_all([Waiting(str(i), "", wish) for i, wish in enumerate(wishes)], known, CATALOG))
+    placed = list(place_all([PendingJob(str(i), "", wish) for i, wish in enumerate(wishes)], known, CATALOG))
     assert [each.choice and each.choice.nodes for each in placed] == [("r2",), ("",)]
     assert placed[1].choice is not None
     assert placed[1].choice.not_on == ("r1",)

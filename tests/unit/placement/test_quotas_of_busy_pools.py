@@ -14,8 +14,8 @@ from gpujob.placement.engine.choose import choose
 from gpujob.placement.filters.selection import FilterSelection
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Decision
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Reason, Verdict
 
 GPUS = "nvidia.com/gpu"
@@ -33,7 +33,7 @@ def quota(used: dict[str, str] | None = None, **hard: str) -> Object:
 def decided(specs: Sequence[dict[str, Any]], *objects: Object) -> list[Decision]:
     """The decisions about jobs of the namespace `default`, in their order; alone each has the verdict of `choose`."""
     known = fleet(*objects)
-    jobs = [Waiting(str(i), "", demand(**spec), namespace="default") for i, spec in enumerate(specs)]
+    jobs = [PendingJob(str(i), "", demand(**spec), namespace="default") for i, spec in enumerate(specs)]
     found = [placing.decision for placing in place_all(jobs, known, ANY_IMAGES)]
     assert choose(found[0].demand, known, ANY_IMAGES).verdict is found[0].verdict
     return found

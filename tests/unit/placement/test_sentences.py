@@ -13,8 +13,8 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.report import decision_json, summary
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import with_fix
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.finding import listed
 from gpujob.values.vocabulary import Reason, Verdict
 
@@ -28,7 +28,7 @@ ROOT = images({"name": "r", "backend": "CUDA", "architectures": ["9.0"], "runsAs
 def decided(*objects: Object, **spec: Any) -> Decision:
     """The decision with its nearest fix, as the queue makes it."""
     found = fleet(*objects, catalog=ANY_IMAGES)
-    return next(place_all([Waiting("u", "", demand(**spec))], found, ANY_IMAGES)).decision
+    return next(place_all([PendingJob("u", "", demand(**spec))], found, ANY_IMAGES)).decision
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_the_namespace_whose_ids_reject_a_job_is_named(namespace: str) -> None:
         "metadata": {"name": namespace, "annotations": {"openshift.io/sa.scc.uid-range": "1000660000/10000"}},
     }
     known = fleet(H, space, catalog=ANY_IMAGES)
-    asked = Waiting("u", "", demand(command=["x"], securityContext={"runAsUser": 1000}), namespace=namespace)
+    asked = PendingJob("u", "", demand(command=["x"], securityContext={"runAsUser": 1000}), namespace=namespace)
     decided = next(place_all([asked], known, ANY_IMAGES)).decision
     assert (
         "securityContext.runAsUser is 1000, and OpenShift's restricted-v2 admits 1000660000 to 1000669999 in namespace "

@@ -9,8 +9,8 @@ from builders import ANY_IMAGES, H100, L4, MI300X, Object, demand, fleet, gpupoo
 
 from gpujob.placement.report import summary
 from gpujob.placement.request.demand import Demand
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Reason, Verdict
 
 ZONE = "topology.kubernetes.io/zone"
@@ -21,7 +21,7 @@ CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
 
 def said(*objects: Object, asked: Demand | None = None, **spec: Any) -> tuple[str, list[Reason]]:
     """The sentence of a job that waits in namespace default, and the reasons of its pool."""
-    job = Waiting("u", "", asked or demand(**spec), namespace="default")
+    job = PendingJob("u", "", asked or demand(**spec), namespace="default")
     decision = next(place_all([job], fleet(*objects, catalog=ANY_IMAGES), ANY_IMAGES)).decision
     assert decision.verdict is Verdict.WAITING, summary.summary(decision)
     return summary.summary(decision), [each.reason for each in decision.candidates[0].reasons]
@@ -160,7 +160,7 @@ NEVER = (
 def test_nodes_to_be_added_are_of_the_zone_that_the_selector_names(
     objects: list[Object], verdict: Verdict, where: str | None
 ) -> None:
-    job = Waiting("u", "", demand(**CLAIM), namespace="default")
+    job = PendingJob("u", "", demand(**CLAIM), namespace="default")
     found = next(place_all([job], fleet(*objects, *volume("z2"), catalog=ANY_IMAGES), ANY_IMAGES)).decision
     assert found.verdict is verdict
     reasons = [each.message for each in found.candidates[0].reasons]
@@ -173,7 +173,7 @@ PLANNED = "; node {}: maintenance is planned for 2033-05-18 03:33 UTC (cloud.goo
 
 def of_nodes(*objects: Object, **spec: Any) -> tuple[str, list[str]]:
     """The sentence of a job that waits, and the nodes of which it is warned."""
-    job = Waiting("u", "", demand(**spec), namespace="default")
+    job = PendingJob("u", "", demand(**spec), namespace="default")
     decision = next(place_all([job], fleet(*objects, catalog=ANY_IMAGES), ANY_IMAGES)).decision
     assert decision.verdict is Verdict.WAITING, summary.summary(decision)
     found = summary.of_awaited_nodes(decision)

@@ -13,8 +13,8 @@ from gpujob.placement.report.summary import summary
 from gpujob.placement.scoring.candidate import Decision, Fix
 from gpujob.placement.suggestions import search
 from gpujob.placement.suggestions.search import with_fix
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.quantity import format_dollars, parse_dollars
 from gpujob.values.vocabulary import Reason, Verdict
 
@@ -178,7 +178,7 @@ def limits(hard: dict[str, str]) -> Object:
 def changes(*objects: Object, **spec: Any) -> list[tuple[str, object]]:
     """The changes of the nearest fix of a job in the namespace `default`, where there is one."""
     known = fleet(*objects)
-    job = Waiting("", "", demand(**spec), namespace="default")
+    job = PendingJob("", "", demand(**spec), namespace="default")
     fix = next(place_all([job], known, ANY_IMAGES)).decision.fix
     return [(change.field, change.after) for change in fix.changes] if fix else []
 
@@ -342,7 +342,7 @@ def test_what_is_looked_at_does_not_grow_with_what_a_job_asks(monkeypatch: pytes
         "placement": {"maxPricePerHour": "0.01", "capacityTypes": ["Spot"]},
         "framework": {"version": ">=9"},
     }
-    waiting = Waiting("0", "", demand(**asks), namespace="default")
+    waiting = PendingJob("0", "", demand(**asks), namespace="default")
     (placing,) = place_all([waiting], fleet(*nodes, catalog=ANY_IMAGES), ANY_IMAGES)
     assert search.NOT_FOUND in placing.decision.hopeless
     assert max(looked_at) == search.PROPOSED
@@ -367,7 +367,7 @@ def test_what_helps_is_one_more_thing_than_what_is_in_the_way(
     nodes: list[Object], spec: dict[str, Any], hard: dict[str, str], fix: list[tuple[str, object]]
 ) -> None:
     objects = [*nodes, *([limits(hard)] if hard else [])]
-    placed = place_all([Waiting("", "", demand(**spec), namespace="default")], fleet(*objects), ANY_IMAGES)
+    placed = place_all([PendingJob("", "", demand(**spec), namespace="default")], fleet(*objects), ANY_IMAGES)
     found = next(placed).decision
     assert found.verdict is Verdict.IMPOSSIBLE
     assert found.fix is not None

@@ -11,8 +11,8 @@ from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.report.summary import summary
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.placement.suggestions.search import HOPELESS, NOT_FOUND
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Reason, Verdict
 
 TAINT = "team=a:NoSchedule"
@@ -21,7 +21,7 @@ TAINT = "team=a:NoSchedule"
 def decided(*objects: Object, **spec: Any) -> Decision:
     """The decision for a job in the namespace `default`, with its nearest fix."""
     known = fleet(*objects, catalog=ANY_IMAGES)
-    return next(place_all([Waiting("", "", demand(**spec), namespace="default")], known, ANY_IMAGES)).decision
+    return next(place_all([PendingJob("", "", demand(**spec), namespace="default")], known, ANY_IMAGES)).decision
 
 
 def of_namespace(kind: str, **spec: Any) -> Object:

@@ -29,8 +29,8 @@ from gpujob.placement.request.profile_measurements import (
 )
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.answers import Answer
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.quantity import format_dollars
 from gpujob.values.vocabulary import Verdict
 
@@ -128,7 +128,7 @@ def test_however_many_jobs_wait_no_more_explore_than_tell_something() -> None:
         one = replace(
             wish, under_way=((("MI300X", "1x1"), under_way),) if under_way else (), learned=Learned("p", known)
         )
-        waiting = [Waiting(str(number), str(number), one, namespace=f"team-{number % 2}") for number in range(14)]
+        waiting = [PendingJob(str(number), str(number), one, namespace=f"team-{number % 2}") for number in range(14)]
         every = list(place_all(waiting, room, ANY_IMAGES))
         assert {placing.verdict for placing in every} == {Verdict.PLACED}
         found = [placing for placing in every if placing.answer.demand.trying is not None]

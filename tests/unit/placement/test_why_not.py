@@ -9,8 +9,8 @@ from builders import ANY_IMAGES, H100, MI210, MI300X, Object, decision, demand, 
 
 from gpujob.placement.engine.decide import decide
 from gpujob.placement.report.why_not import WhyNot, why_not
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.errors import BadInput
 
 CHEAP, DEAR = node("a", MI300X, price="2.10"), node("n", H100, price="2.50")
@@ -142,7 +142,7 @@ def test_nodes_to_be_added_that_other_jobs_wait_for_are_in_the_way_too(jobs: int
     pools = [gpupool(name, {"pool": name}, provision={**provision, "gpusPerNode": 8}, **admin) for name in "abc"]
     known = fleet(*pools, catalog=ANY_IMAGES)
     taken = jobs * provision["maxNodes"]
-    waiting = [Waiting(f"{number}", "", demand(gpusPerNode=8)) for number in range(taken + 1)]
+    waiting = [PendingJob(f"{number}", "", demand(gpusPerNode=8)) for number in range(taken + 1)]
     last = list(place_all(waiting, known, ANY_IMAGES))[-1].answer
     assert last.pick.choice is not None
     assert last.pick.choice.candidate.pool.name == "abc"[jobs]

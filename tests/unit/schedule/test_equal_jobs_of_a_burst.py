@@ -13,8 +13,8 @@ from gpujob.placement.engine import evaluate
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.schedule.answers import LastRejections
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import ALWAYS, Placing, SchedulingCycle
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
 from tests.builders import A100, ANY_IMAGES, H100, L4, MI300X, demand, fleet, node, pod
 
@@ -26,12 +26,12 @@ NODES = [
 ]
 
 
-def burst(count: int, **spec: Any) -> list[Waiting]:
+def burst(count: int, **spec: Any) -> list[PendingJob]:
     asked = demand(**spec)
-    return [Waiting(f"u{number:02}", "2026-01-01T00:00:00Z", asked, namespace="team") for number in range(count)]
+    return [PendingJob(f"u{number:02}", "2026-01-01T00:00:00Z", asked, namespace="team") for number in range(count)]
 
 
-def cycle(known: LastRejections, on: Fleet, jobs: list[Waiting]) -> list[Placing]:
+def cycle(known: LastRejections, on: Fleet, jobs: list[PendingJob]) -> list[Placing]:
     run = SchedulingCycle(ANY_IMAGES, refusals=known).run(jobs, on, ALWAYS)
     return [placing for placing in run if placing is not None]
 
@@ -61,7 +61,9 @@ def test_each_job_of_a_burst_gets_the_decision_of_its_own_snapshot(spec: dict[st
 
 def test_a_refused_job_is_told_what_the_jobs_since_an_equal_one_left() -> None:
     start = fleet(node("h", H100, 4), pod("x", "h", {"nvidia.com/gpu": 1}))
-    jobs = [Waiting(f"u{at}", "", demand(gpusPerNode=gpus), name=f"j{at}") for at, gpus in enumerate((4, 4, 3, 4, 4))]
+    jobs = [
+        PendingJob(f"u{at}", "", demand(gpusPerNode=gpus), name=f"j{at}") for at, gpus in enumerate((4, 4, 3, 4, 4))
+    ]
     first, same, placed, later, last = cycle(LastRejections(), start, jobs)
     assert placed.choice is not None
     assert [each.decision.candidates[0].reasons[0].message for each in (first, later)] == [

@@ -9,8 +9,8 @@ from builders import ANY_IMAGES, H100, demand, fleet, load_catalog, node, pod
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.schedule.answers import Answer, LastRejections
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import ALWAYS, SchedulingCycle
-from gpujob.schedule.waiting import Waiting
 
 
 def on(*busy: int) -> Fleet:
@@ -19,11 +19,13 @@ def on(*busy: int) -> Fleet:
     return fleet(*(node(f"n{number}", H100) for number in range(len(busy))), *pods, catalog=ANY_IMAGES)
 
 
-def job(name: str, gpus: int = 8, namespace: str = "team", *, plan_only: bool = False, **spec: Any) -> Waiting:
-    return Waiting(name, name, demand(gpusPerNode=gpus, **spec), plan_only, namespace, name)
+def job(name: str, gpus: int = 8, namespace: str = "team", *, plan_only: bool = False, **spec: Any) -> PendingJob:
+    return PendingJob(name, name, demand(gpusPerNode=gpus, **spec), plan_only, namespace, name)
 
 
-def cycle(known: Fleet, *jobs: Waiting, held: LastRejections | None = None, facts: object = "facts") -> LastRejections:
+def cycle(
+    known: Fleet, *jobs: PendingJob, held: LastRejections | None = None, facts: object = "facts"
+) -> LastRejections:
     """The rejections after one cycle."""
     rejections = held or LastRejections()
     rejections.begin(facts)
@@ -86,7 +88,7 @@ def test_a_job_that_tries_what_has_room_is_not_kept() -> None:
 
 def test_an_answer_holds_for_the_same_catalog_and_is_of_the_newer_snapshot() -> None:
     wanted = demand(gpusPerNode=8)
-    rejections = cycle(FULL, Waiting("a", "a", wanted, namespace="team", name="a"))
+    rejections = cycle(FULL, PendingJob("a", "a", wanted, namespace="team", name="a"))
     again = on(8, 8)
     held = rejections.still_holds(wanted, FULL, ANY_IMAGES)
     assert held is not None

@@ -12,19 +12,19 @@ from test_whose_turn_it_is import high, nodes_of, on, placed, reasons, waiting
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.request.profile_measurements import Learned, Measurement, Run
 from gpujob.schedule.answers import Answer
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import ALWAYS, Placing, place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.status import pools
 from gpujob.values.vocabulary import Reason, Verdict
 
 
-def run(known: Fleet, *jobs: Waiting, now: datetime = ALWAYS) -> list[Placing]:
+def run(known: Fleet, *jobs: PendingJob, now: datetime = ALWAYS) -> list[Placing]:
     return list(place_all(jobs, known, ANY_IMAGES, now=now))
 
 
 def test_a_plan_is_decided_again_after_a_job_took_something() -> None:
     wish = demand(gpusPerNode=8)
-    jobs = [Waiting(uid, uid, wish, uid != "b") for uid in ("a", "b", "c", "d")]
+    jobs = [PendingJob(uid, uid, wish, uid != "b") for uid in ("a", "b", "c", "d")]
     found = run(on(node("n", H100)), *jobs)
     assert [nodes_of(placing) for placing in found] == [("n",), ("n",), (), ()]
 
@@ -64,8 +64,8 @@ def test_runs_that_a_cycle_places_count_as_measured_for_the_next_jobs_of_the_pro
     known = fleet(node("a", MI300X, price="2.00"), node("h", H100, 64, price="2.00"), catalog=ANY_IMAGES)
     once = Measurement("H100-SXM", "H100-SXM", "1x1", "Mixed", "tokens", (Run(1000, 1.7e9, "r", 600, 10_000_000),), 1)
     wish = replace(demand(), learned=Learned("p", (once,)), exploration=50_000_000)
-    jobs = [Waiting(f"{n:02d}", f"{n:02d}", wish, namespace="team") for n in range(9)]
-    other = Waiting("x", "x", replace(wish, learned=Learned("q", (once,))), namespace="team")
+    jobs = [PendingJob(f"{n:02d}", f"{n:02d}", wish, namespace="team") for n in range(9)]
+    other = PendingJob("x", "x", replace(wish, learned=Learned("q", (once,))), namespace="team")
     tried = [placing.answer.demand.trying is not None for placing in run(known, *jobs, other)]
     assert (sum(tried[:9]), tried[9]) == (3, True), (
         "a device counts as measured after three runs; profile q has its own"
@@ -97,7 +97,7 @@ def linked(*busy: int, links: int = 1) -> tuple[Object, ...]:
     ids=["placed", "reserved", "enough", "one node", "never any"],
 )
 def test_links_of_a_fabric_count_for_gangs_of_higher_priority(
-    first: Waiting, busy: tuple[int, ...], links: int, expected: tuple[tuple[str, ...], list[Reason]]
+    first: PendingJob, busy: tuple[int, ...], links: int, expected: tuple[tuple[str, ...], list[Reason]]
 ) -> None:
     found = placed(on(*linked(*busy, links=links)), first, waiting("lo", nodes=2, gpusPerNode=2))["lo"]
     assert (nodes_of(found), reasons(found)[:1]) == expected

@@ -10,9 +10,9 @@ import pytest
 from builders import ANY_IMAGES, H100, Object, node, pod
 from test_whose_turn_it_is import half_busy, high, on, waiting
 
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.policies import GATES, NOTHING_HELPS, POLICIES, in_order, why_unreserved
 from gpujob.schedule.queue import SchedulingCycle
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Verdict
 
 PAGE = (Path(__file__).parents[3] / "docs" / "placement.md").read_text()
@@ -35,7 +35,7 @@ def test_levels_are_by_priority_then_age_then_uid_and_the_last_is_marked() -> No
     assert in_order([], on().priorities) == []
 
 
-def unreserved(job: Waiting, *objects: Object, now: datetime = NOW) -> str | None:
+def unreserved(job: PendingJob, *objects: Object, now: datetime = NOW) -> str | None:
     """Why nothing is reserved for a job, beside one of a lower priority that waits too."""
     cycle = SchedulingCycle(ANY_IMAGES)
     list(cycle.run([job, waiting("lo", gpusPerNode=8)], on(*objects), now))
@@ -61,7 +61,7 @@ BIG = high("hi", gpusPerNode=8)
         ),
     ],
 )
-def test_the_first_gate_that_applies_is_the_reason(job: Waiting, reason: str) -> None:
+def test_the_first_gate_that_applies_is_the_reason(job: PendingJob, reason: str) -> None:
     system = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
               "metadata": {"name": "system-node-critical"}, "value": 2000001000}  # fmt: skip
     assert unreserved(job, *half_busy("n"), system) == reason

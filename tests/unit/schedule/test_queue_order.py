@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from builders import A100_40, ANY_IMAGES, H100, MI300X, Object, demand, fleet, node, placings, pod
 
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import Placing, place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.status import pools
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
@@ -17,7 +17,11 @@ def nodes_of(placing: Placing) -> tuple[str, ...]:
 
 def test_the_older_job_is_first_then_the_smaller_uid() -> None:
     wish = demand(gpusPerNode=8)
-    jobs = [Waiting("b", "2026-01-02", wish), Waiting("c", "2026-01-01", wish), Waiting("a", "2026-01-02", wish)]
+    jobs = [
+        PendingJob("b", "2026-01-02", wish),
+        PendingJob("c", "2026-01-01", wish),
+        PendingJob("a", "2026-01-02", wish),
+    ]
     found = list(place_all(jobs, fleet(node("n", H100), catalog=ANY_IMAGES), ANY_IMAGES))
     assert [(placing.job.uid, placing.decision.verdict) for placing in found] == [
         ("c", Verdict.PLACED), ("a", Verdict.WAITING), ("b", Verdict.WAITING),
@@ -60,7 +64,7 @@ def test_an_impossible_job_has_its_nearest_fix_and_a_waiting_one_none() -> None:
 
 def test_a_plan_sees_what_the_older_jobs_took_and_takes_nothing() -> None:
     wish = demand(gpusPerNode=8)
-    jobs = [Waiting("1", "", wish), Waiting("2", "", wish, plan_only=True), Waiting("3", "", wish)]
+    jobs = [PendingJob("1", "", wish), PendingJob("2", "", wish, plan_only=True), PendingJob("3", "", wish)]
     found = list(place_all(jobs, fleet(node("a", H100), node("b", H100), catalog=ANY_IMAGES), ANY_IMAGES))
     assert [nodes_of(placing) for placing in found] == [("a",), ("b",), ("b",)]
 
@@ -75,7 +79,7 @@ def test_a_job_that_cannot_be_decided_about_is_told_and_the_others_are_placed() 
 
     broken = demand(requires=["BF16"])
     object.__setattr__(broken, "requires", Broken(("BF16",)))
-    jobs = [Waiting("1", "", broken), Waiting("2", "", demand())]
+    jobs = [PendingJob("1", "", broken), PendingJob("2", "", demand())]
     world, told = fleet(node("n", H100), catalog=ANY_IMAGES), []
     found = list(place_all(jobs, world, ANY_IMAGES, failed=lambda job, error: told.append((job.uid, type(error)))))
     assert (told, [placing.job.uid for placing in found]) == ([("1", Odd)], ["2"])
@@ -115,7 +119,11 @@ USUAL: Object = HIGH | {"metadata": {"name": "usual"}, "value": 50, "globalDefau
 
 def test_the_job_of_higher_priority_is_first_whenever_it_came() -> None:
     lo, hi = demand(gpusPerNode=8), demand(gpusPerNode=8, priorityClassName="high")
-    jobs = [Waiting("a-lo", "2026-01-01", lo), Waiting("b-hi", "2026-01-02", hi), Waiting("c-hi", "2026-01-03", hi)]
+    jobs = [
+        PendingJob("a-lo", "2026-01-01", lo),
+        PendingJob("b-hi", "2026-01-02", hi),
+        PendingJob("c-hi", "2026-01-03", hi),
+    ]
     found = place_all(jobs, fleet(node("n", H100), HIGH, catalog=ANY_IMAGES), ANY_IMAGES)
     assert [(placing.job.uid, placing.verdict) for placing in found] == [
         ("b-hi", Verdict.PLACED), ("c-hi", Verdict.WAITING), ("a-lo", Verdict.WAITING),
@@ -124,7 +132,7 @@ def test_the_job_of_higher_priority_is_first_whenever_it_came() -> None:
 
 def test_the_default_class_counts_where_a_job_names_none() -> None:
     low: Object = HIGH | {"metadata": {"name": "low"}, "value": -1}
-    jobs = [Waiting("a", "1", demand(priorityClassName="low")), Waiting("b", "2", demand())]
+    jobs = [PendingJob("a", "1", demand(priorityClassName="low")), PendingJob("b", "2", demand())]
     for classes, order in (((low,), "ba"), ((HIGH, low, USUAL), "ba"), ((), "ab")):
         found = place_all(jobs, fleet(node("n", H100), *classes, catalog=ANY_IMAGES), ANY_IMAGES)
         assert "".join(placing.job.uid for placing in found) == order
@@ -132,7 +140,7 @@ def test_the_default_class_counts_where_a_job_names_none() -> None:
 
 @pytest.mark.parametrize("value", [None, "many", True, 1.5, [], 10**30, "9" * 40])
 def test_a_class_whose_value_is_no_number_counts_as_none(value: object) -> None:
-    jobs = [Waiting("a", "1", demand(priorityClassName="high")), Waiting("b", "2", demand())]
+    jobs = [PendingJob("a", "1", demand(priorityClassName="high")), PendingJob("b", "2", demand())]
     found = place_all(jobs, fleet(node("n", H100), HIGH | {"value": value}, catalog=ANY_IMAGES), ANY_IMAGES)
     assert [placing.job.uid for placing in found] == ["a", "b"]
 

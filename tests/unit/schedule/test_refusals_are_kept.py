@@ -13,11 +13,11 @@ from gpujob.fleet.policy.resource_quota import Quota, Quotas
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.schedule import answers
 from gpujob.schedule.answers import LastRejections
-from gpujob.schedule.queue import ALWAYS, Placing, SchedulingCycle, Waiting
+from gpujob.schedule.queue import ALWAYS, PendingJob, Placing, SchedulingCycle
 
 ROOM = fleet(node("a", H100, 4), catalog=ANY_IMAGES)
-PLANS = [Waiting(f"p{n}", f"{n}", demand(gpusPerNode=2), plan_only=True, name=f"p{n}") for n in range(5)]
-REFUSED = [Waiting(f"w{n}", f"{n}", demand(gpusPerNode=4, nodes=2), name=f"w{n}") for n in range(5)]
+PLANS = [PendingJob(f"p{n}", f"{n}", demand(gpusPerNode=2), plan_only=True, name=f"p{n}") for n in range(5)]
+REFUSED = [PendingJob(f"w{n}", f"{n}", demand(gpusPerNode=4, nodes=2), name=f"w{n}") for n in range(5)]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def with_free(gpus: int) -> Fleet:
     return replace(ROOM, pools=(pool.with_nodes({0: replace(pool.nodes[0], free=gpus)}),))
 
 
-def cycle(refusals: LastRejections, known: Fleet, jobs: list[Waiting], facts: object = 0) -> list[Placing]:
+def cycle(refusals: LastRejections, known: Fleet, jobs: list[PendingJob], facts: object = 0) -> list[Placing]:
     refusals.begin(facts)
     return [each for each in SchedulingCycle(ANY_IMAGES, None, refusals).run(jobs, known, ALWAYS) if each is not None]
 
@@ -71,7 +71,7 @@ def test_after_a_gain_each_class_is_decided_once(chosen: list[int]) -> None:
 
 def test_where_a_job_was_placed_a_whole_cycle_follows() -> None:
     refusals = LastRejections()
-    cycle(refusals, ROOM, [Waiting("r", "0", demand(gpusPerNode=1), name="r"), *REFUSED])
+    cycle(refusals, ROOM, [PendingJob("r", "0", demand(gpusPerNode=1), name="r"), *REFUSED])
     assert not all(refusals.retry(with_free(3), ANY_IMAGES, 0))
 
 

@@ -14,7 +14,7 @@ from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide, decide_in_pieces
 from gpujob.schedule import answers
 from gpujob.schedule.answers import LastRejections
-from gpujob.schedule.queue import ALWAYS, Placing, SchedulingCycle, Waiting
+from gpujob.schedule.queue import ALWAYS, PendingJob, Placing, SchedulingCycle
 from gpujob.schedule.shares import Shares
 from gpujob.values.vocabulary import Verdict
 
@@ -22,9 +22,9 @@ ROOM = fleet(node("a", H100, 4), node("b", H100, 4), catalog=ANY_IMAGES)
 POOL = ROOM.pools[0]
 LOW = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "low"}, "value": -5}
 HOPELESS = [
-    Waiting(f"h{n:03}", "0", demand(nodes=100 + n, gpusPerNode=4), namespace="evil", name=f"h{n}") for n in range(50)
+    PendingJob(f"h{n:03}", "0", demand(nodes=100 + n, gpusPerNode=4), namespace="evil", name=f"h{n}") for n in range(50)
 ]
-HONEST = Waiting("honest", "1", demand(gpusPerNode=1), namespace="good", name="honest")
+HONEST = PendingJob("honest", "1", demand(gpusPerNode=1), namespace="good", name="honest")
 
 
 class Clock:
@@ -51,7 +51,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def cycle(
-    refusals: LastRejections, shares: Shares, jobs: list[Waiting], on: Fleet = ROOM, facts: int = 0
+    refusals: LastRejections, shares: Shares, jobs: list[PendingJob], on: Fleet = ROOM, facts: int = 0
 ) -> tuple[SchedulingCycle, list[Placing]]:
     refusals.begin(facts)
     shares.begin({job.uid for job in jobs})
@@ -74,7 +74,9 @@ def test_later_cycles_decide_the_rest_and_none_twice(clock: Clock) -> None:
 
 
 def test_jobs_that_get_a_place_use_up_no_share(clock: Clock) -> None:
-    several = [Waiting(f"p{n}", "0", demand(gpuMemory=f"{n + 1}Gi"), namespace="team", name=f"p{n}") for n in range(8)]
+    several = [
+        PendingJob(f"p{n}", "0", demand(gpuMemory=f"{n + 1}Gi"), namespace="team", name=f"p{n}") for n in range(8)
+    ]
     run, found = cycle(LastRejections(), Shares(clock, 2, patience=0), several)
     assert not run.left
     assert {each.verdict for each in found} == {Verdict.PLACED}
@@ -85,7 +87,7 @@ def test_a_job_that_waits_is_in_each_cycle_and_keeps_its_turn(clock: Clock) -> N
     full = replace(
         ROOM, pools=(POOL.with_nodes({0: replace(POOL.nodes[0], free=0), 1: replace(POOL.nodes[1], free=0)}),)
     )
-    old = Waiting("zz-old", "0", demand(gpusPerNode=2), namespace="evil", name="old")
+    old = PendingJob("zz-old", "0", demand(gpusPerNode=2), namespace="evil", name="old")
     assert [each.verdict for each in cycle(refusals, shares, [old], full)[1]] == [Verdict.WAITING]
     young = replace(HONEST, demand=demand(gpusPerNode=2))
     # One place becomes free, and other hopeless jobs of its namespace are decided before it.
@@ -101,7 +103,7 @@ def test_a_job_that_waits_is_in_each_cycle_and_keeps_its_turn(clock: Clock) -> N
 
 def test_no_lower_priority_is_decided_while_jobs_of_a_higher_one_are_left(clock: Clock) -> None:
     on = fleet(node("a", H100, 4), LOW, catalog=ANY_IMAGES)
-    lower = Waiting("l", "0", demand(gpusPerNode=1, priorityClassName="low"), namespace="good", name="l")
+    lower = PendingJob("l", "0", demand(gpusPerNode=1, priorityClassName="low"), namespace="good", name="l")
     refusals, shares = LastRejections(), Shares(clock, 30, patience=60)
     run, found = cycle(refusals, shares, [*HOPELESS, lower], on)
     assert (run.left, "l" in {each.job.uid for each in found}) == (20, False)
@@ -112,7 +114,7 @@ def test_no_lower_priority_is_decided_while_jobs_of_a_higher_one_are_left(clock:
 def test_jobs_that_are_left_hold_a_lower_priority_back_for_a_while_only(clock: Clock) -> None:
     """Something that every decision depends on changes between any two cycles, so that the flood is decided again without end."""
     on = fleet(node("a", H100, 4), LOW, catalog=ANY_IMAGES)
-    lower = Waiting("l", "0", demand(gpusPerNode=1, priorityClassName="low"), namespace="good", name="l")
+    lower = PendingJob("l", "0", demand(gpusPerNode=1, priorityClassName="low"), namespace="good", name="l")
     refusals, shares, seen = LastRejections(), Shares(clock, 5, patience=12), list[tuple[float, bool]]()
     for facts in range(6):
         found = cycle(refusals, shares, [*HOPELESS, lower], on, facts)[1]

@@ -9,8 +9,8 @@ from builders import A100, ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpup
 
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.report import summary
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import ALWAYS, Placing, place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 
@@ -26,13 +26,13 @@ def priority(name: str, value: int) -> Object:
 CLASSES = (priority("high", 100), priority("middle", 50))
 
 
-def waiting(name: str, high: str = "", namespace: str = "team", **spec: Any) -> Waiting:
+def waiting(name: str, high: str = "", namespace: str = "team", **spec: Any) -> PendingJob:
     """A job that came after those of smaller names."""
     wish = demand(**spec, **({"priorityClassName": high} if high else {}))
-    return Waiting(name, name, wish, namespace=namespace, name=name)
+    return PendingJob(name, name, wish, namespace=namespace, name=name)
 
 
-def high(name: str = "hi", **spec: Any) -> Waiting:
+def high(name: str = "hi", **spec: Any) -> PendingJob:
     return waiting(name, "high", **spec)
 
 
@@ -40,7 +40,7 @@ def on(*objects: Object) -> Fleet:
     return fleet(*objects, *CLASSES, catalog=ANY_IMAGES)
 
 
-def placed(known: Fleet, *jobs: Waiting) -> dict[str, Placing]:
+def placed(known: Fleet, *jobs: PendingJob) -> dict[str, Placing]:
     found = {placing.job.uid: placing for placing in place_all(jobs, known, ANY_IMAGES)}
     assert {placing.decision.verdict is placing.verdict for placing in found.values()} == {True}
     return found
@@ -158,7 +158,7 @@ def test_nothing_is_held_for_a_job_that_free_devices_do_not_help(objects: tuple[
 
 def test_nothing_is_held_for_a_plan_nor_for_a_job_whose_time_is_over() -> None:
     for until, plan_only in ((ALWAYS, False), (None, True)):
-        first = Waiting("hi", "", high(gpusPerNode=8).demand, plan_only, "team", "hi", until)
+        first = PendingJob("hi", "", high(gpusPerNode=8).demand, plan_only, "team", "hi", until)
         assert nodes_of(placed(on(*half_busy("n")), waiting("lo"), first)["lo"]) == ("n",)
 
 

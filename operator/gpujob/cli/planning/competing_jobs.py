@@ -10,7 +10,7 @@ from gpujob.cli.cluster_file.jobs import waits
 from gpujob.cli.planning.planner import Profiles, informed
 from gpujob.fleet.kubernetes.priority_classes import priority_of
 from gpujob.lifecycle.timings import Timings
-from gpujob.schedule.waiting import Waiting
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.status.attempts.cost import seconds_to_run
 from gpujob.status.attempts.waits import hold_left, timely
 from gpujob.values.errors import BadInput
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def rivals_in(
-    documents: Iterable[Any], asked: Sequence[Waiting], fleet: Fleet, profiles: Profiles, now: datetime
-) -> list[Waiting]:
+    documents: Iterable[Any], asked: Sequence[PendingJob], fleet: Fleet, profiles: Profiles, now: datetime
+) -> list[PendingJob]:
     """The other GPUJobs of a cluster's documents that wait, with a higher priority than one of the planned jobs."""
     from gpujob.fleet.sources.cluster_file import objects_in
 
@@ -39,7 +39,7 @@ def rivals_in(
     ]
 
 
-def _waiting(raw: Mapping[str, Any], profiles: Profiles, now: datetime) -> Waiting | None:
+def _waiting(raw: Mapping[str, Any], profiles: Profiles, now: datetime) -> PendingJob | None:
     """A job as in the operator's queue; None if it cannot be read, which its status reports."""
     from gpujob.api.manifest import read_gpujob
 
@@ -53,4 +53,6 @@ def _waiting(raw: Mapping[str, Any], profiles: Profiles, now: datetime) -> Waiti
     uid = f"{namespace}/{job.metadata.name}"
     demand = timely(informed(job, profiles), created, status, now)
     runs_for = seconds_to_run(job.spec.active_deadline_seconds, status, now)
-    return Waiting(uid, created, demand, False, namespace, job.metadata.name, now + timedelta(seconds=left), runs_for)
+    return PendingJob(
+        uid, created, demand, False, namespace, job.metadata.name, now + timedelta(seconds=left), runs_for
+    )

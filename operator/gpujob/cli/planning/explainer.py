@@ -17,8 +17,8 @@ from gpujob.cli.planning.object_quota import gpujobs_in, with_object_quotas
 from gpujob.cli.planning.planner import Plan, Profiles, document, informed, profiles_of, with_holders
 from gpujob.lifecycle.timings import Timings
 from gpujob.placement.report.why_not import best_losers, why_not
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import ALWAYS, SchedulingCycle
-from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 from gpujob.status.attempts.cost import dollars, seconds_to_run
 from gpujob.status.job.job_status import ended_attempts
@@ -145,13 +145,13 @@ def _without(home: tuple[str, str], objects: ClusterObjects) -> ClusterObjects:
     return replace(objects, pods=pods, reservations=reservations)
 
 
-def _waiting(job: GPUJob, profiles: Profiles) -> Waiting:
+def _waiting(job: GPUJob, profiles: Profiles) -> PendingJob:
     """A job as the queue of a new cluster has it."""
     namespace, deadline = job.metadata.namespace or "default", job.spec.active_deadline_seconds
-    return Waiting("", "", informed(job, profiles), False, namespace, job.metadata.name, runs_for=deadline)
+    return PendingJob("", "", informed(job, profiles), False, namespace, job.metadata.name, runs_for=deadline)
 
 
-def _as_looked_at(own: Waiting, raw: Mapping[str, Any], now: datetime) -> Waiting:
+def _as_looked_at(own: PendingJob, raw: Mapping[str, Any], now: datetime) -> PendingJob:
     """The job as an operator sees it: it leaves out pools and nodes that let the job down, and may have waited long enough."""
     status, created = table(raw, "status"), str(table(raw, "metadata").get("creationTimestamp") or "")
     if not status:

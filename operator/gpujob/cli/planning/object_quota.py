@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpujob.fleet.policy.resource_quota import OF_GPUJOBS
-from gpujob.schedule.waiting import Waiting
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.values.untrusted import table
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def gpujobs_in(documents: Iterable[Any]) -> frozenset[Name]:
 
 
 def with_object_quotas(
-    jobs: Sequence[Waiting], fleet: Fleet, existing: Collection[Name]
-) -> tuple[list[Waiting], Fleet]:
+    jobs: Sequence[PendingJob], fleet: Fleet, existing: Collection[Name]
+) -> tuple[list[PendingJob], Fleet]:
     """The jobs, those marked that a quota of GPUJobs refuses, and the fleet whose quotas have counted the others.
 
     A suspended job and one that waits are objects too.

@@ -14,8 +14,8 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.request.profile_measurements import Profile, learned_of, profile_of
 from gpujob.placement.scoring.candidate import best_per_pool
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import ALWAYS, place_all
-from gpujob.schedule.waiting import Waiting
 from gpujob.values.finding import Dollars
 from gpujob.values.quantity import format_dollars
 from gpujob.values.untrusted import table
@@ -93,7 +93,7 @@ def plan_jobs(
     catalog: Catalog,
     profiles: Profiles,
     arriving: tuple[Arriving, ...] = (),
-    rivals: Callable[[Sequence[Waiting]], Iterable[Waiting]] = lambda asked: (),
+    rivals: Callable[[Sequence[PendingJob]], Iterable[PendingJob]] = lambda asked: (),
     holdings: Holdings | None = None,
     existing: Collection[object_quota.Name] = (),
 ) -> list[Plan]:
@@ -104,7 +104,7 @@ def plan_jobs(
     """
     numbered = {f"{number:08d}": job for number, job in enumerate(jobs)}
     asked = [
-        Waiting(
+        PendingJob(
             uid,
             "",
             informed(job, profiles).but(arriving=arriving),

@@ -11,7 +11,7 @@ from gpujob.cli.input.request import Request
 if TYPE_CHECKING:
     from gpujob.catalog.catalog import Catalog
     from gpujob.cli.planning.planner import Plan
-    from gpujob.schedule.waiting import Waiting
+    from gpujob.schedule.pending_job import PendingJob
 
 NOT_ALL_PINNED: Final = 5
 
@@ -319,7 +319,7 @@ def _plans(request: Request) -> tuple[list[Plan], Container[str], Catalog]:
     sources.note_budgets((str(job.metadata.namespace) for job in jobs), fleet.namespaces)
     profiles, arriving = planner.profiles_of(objects), sources.arriving(objects, now)
 
-    def rivals(asked: Sequence[Waiting]) -> Sequence[Waiting]:
+    def rivals(asked: Sequence[PendingJob]) -> Sequence[PendingJob]:
         return rivals_in(documents, asked, fleet, profiles, now)
 
     held = Holdings(objects, documents, now, known)

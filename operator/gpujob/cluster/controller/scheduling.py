@@ -27,9 +27,9 @@ from gpujob.lifecycle.attempts import next_attempt
 from gpujob.placement.engine.exploration import device_and_gang
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.answers import LastRejections
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import Placing, SchedulingCycle
 from gpujob.schedule.shares import Shares
-from gpujob.schedule.waiting import Waiting
 from gpujob.status.attempts import waits
 from gpujob.status.records.objects import JobRecord
 
@@ -161,7 +161,7 @@ class SchedulingRound:
         # A job whose creation is under way or has no answer keeps its devices: on others a second request could be performed too.
         found = (self._work.index.jobs.get(uid) for uid in self._work.queue if uid not in self._work.reserved)
         jobs = [job for job in found if job is not None]
-        waiting = list[Waiting]()
+        waiting = list[PendingJob]()
         for job in jobs:
             if (prepared := self._prepared.waiting(job, self._arriving)) is not None:
                 waiting.append(prepared)
@@ -177,7 +177,7 @@ class SchedulingRound:
                 yield self._work.index.jobs[placing.job.uid], placing
         self._left = cycle.left
 
-    def _not_decided(self, waiting: Waiting, error: Exception) -> None:
+    def _not_decided(self, waiting: PendingJob, error: Exception) -> None:
         job = self._work.index.jobs[waiting.uid]
         self._work.queue.discard(job.uid)
         self._work.requeue_with_backoff(job, error, job.generation)

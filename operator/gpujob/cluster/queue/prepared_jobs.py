@@ -14,7 +14,7 @@ from datetime import timedelta
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.placement.request.demand import Demand
-from gpujob.schedule.waiting import Waiting
+from gpujob.schedule.pending_job import PendingJob
 from gpujob.status.attempts import waits
 from gpujob.status.attempts.cost import seconds_to_run
 from gpujob.status.attempts.exclusions import Clocks, by_own_clock
@@ -33,7 +33,7 @@ class Prepared:
     learned_from: object
     until: float
     """When time alone changes it, by the controller's clock; at that time at the latest the job is reconciled."""
-    waiting: Waiting
+    waiting: PendingJob
 
 
 class PreparedJobs:
@@ -49,7 +49,7 @@ class PreparedJobs:
         self._held: dict[str, Prepared] = {}
         self._equal: dict[Demand, Demand] = {}
 
-    def waiting(self, job: JobRecord, arriving: tuple[Arriving, ...]) -> Waiting | None:
+    def waiting(self, job: JobRecord, arriving: tuple[Arriving, ...]) -> PendingJob | None:
         """A job of the queue; None if its spec cannot be read. `arriving`: new nodes whose devices are still pending."""
         held = self._held.get(job.uid)
         if held is not None and self._is_current(held, job, arriving):
@@ -79,7 +79,7 @@ class PreparedJobs:
         demand = self._work.parsed_spec(job).demand
         return demand is not None and held.learned_from == self._learned_from(job, demand)
 
-    def _prepare(self, job: JobRecord, demand: Demand) -> tuple[Waiting, float]:
+    def _prepare(self, job: JobRecord, demand: Demand) -> tuple[PendingJob, float]:
         """The job, and when time alone changes it: the job is reconciled at that time."""
         work, now = self._work, self._work.wall()
         # Its reservation has a limit, because the pods on those devices may never end.
@@ -96,5 +96,5 @@ class PreparedJobs:
         is_plan = job.spec.get("suspend") is True
         until = now + timedelta(seconds=left)
         runs_for = seconds_to_run(job.spec.get("activeDeadlineSeconds"), job.status, now)
-        waiting = Waiting(job.uid, job.created, demand, is_plan, job.namespace, job.name, until, runs_for)
+        waiting = PendingJob(job.uid, job.created, demand, is_plan, job.namespace, job.name, until, runs_for)
         return waiting, work.clock() + seconds

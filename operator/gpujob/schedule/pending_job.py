@@ -9,7 +9,7 @@ from gpujob.placement.request.demand import Demand
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingJob:
     """A job in the queue: its uid, its creation time (RFC 3339), its demand; plan_only reserves nothing."""
 
     uid: str
