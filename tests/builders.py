@@ -20,7 +20,7 @@ from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.from_manifest import demand_of
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.pending_job import PendingJob
-from gpujob.schedule.queue import Placing, place_all
+from gpujob.schedule.queue import QueueDecision, place_all
 from tests.e2e.cluster.nodes import Amd, Nvidia
 
 Object = dict[str, Any]
@@ -234,7 +234,9 @@ def decision(*objects: Object, catalog: Catalog | None = None, **spec: Any) -> D
     return decide(demand(**spec), fleet(*objects, catalog=known), known)
 
 
-def placings(jobs: Iterable[Mapping[str, Any]], *objects: Object, catalog: Catalog | None = None) -> list[Placing]:
+def placings(
+    jobs: Iterable[Mapping[str, Any]], *objects: Object, catalog: Catalog | None = None
+) -> list[QueueDecision]:
     """What becomes of jobs with these specs, in their order."""
     known = catalog or ANY_IMAGES
     waiting = [PendingJob(f"{number:04d}", "", demand(**spec)) for number, spec in enumerate(jobs)]

@@ -14,7 +14,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.sources.cluster_file import fleet_of, read_cluster
 from gpujob.placement.engine.decide import decide
 from gpujob.schedule.pending_job import PendingJob
-from gpujob.schedule.queue import Placing, place_all
+from gpujob.schedule.queue import QueueDecision, place_all
 from gpujob.values.vocabulary import Verdict
 
 queues = st.lists(specs(), min_size=1, max_size=8)
@@ -28,11 +28,11 @@ def waiting(queue: list[Object]) -> list[PendingJob]:
     return [PendingJob(f"{number:03d}", "", demand(**spec)) for number, spec in enumerate(queue)]
 
 
-def placed(jobs: list[PendingJob], fleet: Fleet) -> list[Placing]:
+def placed(jobs: list[PendingJob], fleet: Fleet) -> list[QueueDecision]:
     return list(place_all(jobs, fleet, ANY_IMAGES))
 
 
-def told(placings: list[Placing]) -> dict[str, tuple[Verdict, str]]:
+def told(placings: list[QueueDecision]) -> dict[str, tuple[Verdict, str]]:
     return {placing.job.uid: (placing.decision.verdict, placing.decision.digest) for placing in placings}
 
 

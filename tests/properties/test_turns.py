@@ -23,7 +23,7 @@ from gpujob.placement.engine.decide import decide
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.schedule.pending_job import PendingJob
-from gpujob.schedule.queue import Placing, place_all
+from gpujob.schedule.queue import QueueDecision, place_all
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 VALUES = {"high": 100, "middle": 50, "low": -5}
@@ -58,11 +58,11 @@ def value(job: PendingJob) -> int:
     return VALUES.get(job.demand.priority_class or "", 0)
 
 
-def placed(jobs: Iterable[PendingJob], fleet: Fleet) -> dict[str, Placing]:
+def placed(jobs: Iterable[PendingJob], fleet: Fleet) -> dict[str, QueueDecision]:
     return {placing.job.uid: placing for placing in place_all(jobs, fleet, ANY_IMAGES)}
 
 
-def told(placings: Iterable[Placing]) -> dict[str, tuple[Verdict, str, list[str]]]:
+def told(placings: Iterable[QueueDecision]) -> dict[str, tuple[Verdict, str, list[str]]]:
     return {
         each.job.uid: (
             each.verdict,
@@ -73,7 +73,7 @@ def told(placings: Iterable[Placing]) -> dict[str, tuple[Verdict, str, list[str]
     }
 
 
-def after(fleet: Fleet, placings: Iterable[Placing]) -> Fleet:
+def after(fleet: Fleet, placings: Iterable[QueueDecision]) -> Fleet:
     """The fleet after what was placed took its devices."""
     for each in placings:
         if each.choice is not None and not each.job.plan_only:

@@ -34,7 +34,7 @@ from gpujob.values.vocabulary import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class QueueDecision:
     """A job of the queue with its result."""
 
     job: PendingJob
@@ -65,9 +65,9 @@ def place_all(
     catalog: Catalog,
     failed: Callable[[PendingJob, Exception], None] | None = None,
     now: datetime = ALWAYS,
-) -> Iterator[Placing]:
+) -> Iterator[QueueDecision]:
     """`SchedulingCycle.run` without yielding; at `ALWAYS` no reservation has ended, and no job ends before any maintenance."""
-    return (placing for placing in SchedulingCycle(catalog, failed).run(jobs, fleet, now) if placing is not None)
+    return (decided for decided in SchedulingCycle(catalog, failed).run(jobs, fleet, now) if decided is not None)
 
 
 class SchedulingCycle:
@@ -94,33 +94,33 @@ class SchedulingCycle:
         self.unreserved: dict[str, str] = {}
         """By uid of each job without a place, of all but the lowest priority: why nothing is reserved for it; empty if something is."""
 
-    def run(self, queue: Iterable[PendingJob], fleet: Fleet, now: datetime) -> Iterator[Placing | None]:
+    def run(self, queue: Iterable[PendingJob], fleet: Fleet, now: datetime) -> Iterator[QueueDecision | None]:
         """The placement of each job on what the earlier ones leave, in the order of the queue; `now` ends reservations (UTC).
 
         Yields None between two pieces of work that place no job, so that the caller can run other tasks there.
         """
         snapshot = _Snapshot(fleet, self._catalog, self._failed, self._refusals, now)
         for level in in_order(queue, fleet.priorities):  # ORDER
-            placings = []
+            decisions = []
             for job in level.jobs:
                 if self._shares is not None and self._shares.leaves(job) and not snapshot.knows(job):  # SHARES
                     self.left += 1
                     yield None
                     continue
-                placing = self._placed(snapshot, job)  # WHOLE_GANGS, EQUAL_DEMANDS
-                if placing is not None:
-                    placings.append(placing)
-                yield placing
+                decided = self._placed(snapshot, job)  # WHOLE_GANGS, EQUAL_DEMANDS
+                if decided is not None:
+                    decisions.append(decided)
+                yield decided
             if self.left and (self._shares is None or self._shares.holds_back()):
                 # What they would get goes to no job of a lower priority, for a while.
                 break
             if not level.last or self._all_reasons:
-                snapshot.put_ahead(placings, level)  # PRECEDENCE
-                for placing in placings:
-                    if placing.choice is None:
-                        reason = why_unreserved(placing.job, placing.verdict, now)
-                        reason = reason or snapshot.reserve(placing, level)  # RESERVATION, QUOTA
-                        self.unreserved[placing.job.uid] = reason
+                snapshot.put_ahead(decisions, level)  # PRECEDENCE
+                for decided in decisions:
+                    if decided.choice is None:
+                        reason = why_unreserved(decided.job, decided.verdict, now)
+                        reason = reason or snapshot.reserve(decided, level)  # RESERVATION, QUOTA
+                        self.unreserved[decided.job.uid] = reason
                         yield None
                 snapshot.let_others_in()  # BACKFILL
         if self._shares is not None:
@@ -128,13 +128,13 @@ class SchedulingCycle:
         refused = snapshot.all_refused and not self.left
         self._refusals.keep(snapshot.without_room, snapshot.plans.values(), all_refused=refused, whole=not self.left)
 
-    def _placed(self, snapshot: _Snapshot, job: PendingJob) -> Placing | None:
+    def _placed(self, snapshot: _Snapshot, job: PendingJob) -> QueueDecision | None:
         if self._shares is None:
             return snapshot.place(job)
         began = self._shares.now()
-        placing = snapshot.place(job)
-        self._shares.count(job, None if placing is None else placing.verdict, began)
-        return placing
+        decided = snapshot.place(job)
+        self._shares.count(job, None if decided is None else decided.verdict, began)
+        return decided
 
 
 class _Snapshot:
@@ -160,7 +160,7 @@ class _Snapshot:
         self._unhelped: set[Demand] = set()
         """Demands of this level that reservations do not help."""
 
-    def place(self, job: PendingJob) -> Placing | None:
+    def place(self, job: PendingJob) -> QueueDecision | None:
         """The result of the next job; None if its decision fails."""
         learned = job.demand.learned
         of_profile = self._tried[job.namespace, learned.profile] if learned else None
@@ -200,7 +200,7 @@ class _Snapshot:
                 mount = Mount(choice.nodes[0], f"job {job.name}", starts=True)
                 mounts = with_mount(self._fleet.mounts, job.namespace, demand.single, mount)
                 self._fleet = replace(self._fleet, mounts=mounts)
-        return Placing(job, answer)
+        return QueueDecision(job, answer)
 
     def knows(self, job: PendingJob) -> bool:
         """Whether the result of a job is known without a decision."""
@@ -235,19 +235,19 @@ class _Snapshot:
         held = self._refusals.still_holds(demand, self._fleet, self._catalog)
         return held or Answer(demand, self._fleet, self._catalog, self._refusals.known(demand, self._fleet))
 
-    def put_ahead(self, placings: Iterable[Placing], level: Level) -> None:
+    def put_ahead(self, decisions: Iterable[QueueDecision], level: Level) -> None:
         """Jobs of lower priority follow: what these took goes first."""
-        real = ((placing.job, placing.choice) for placing in placings if not placing.job.plan_only)
+        real = ((decided.job, decided.choice) for decided in decisions if not decided.job.plan_only)
         # What needs nodes to be added first takes nothing that is there.
         took = ((job, choice) for job, choice in real if choice is not None and all(choice.nodes))
         self._fleet = self._fleet.led_by([_taken(job, choice, level.priority) for job, choice in took])
         self._ledger.begin(self._fleet.quotas)
         self._unhelped.clear()
 
-    def reserve(self, placing: Placing, level: Level) -> str:
+    def reserve(self, decided: QueueDecision, level: Level) -> str:
         """Reserves what a job waits for, as far as quotas and earlier reservations allow; why nothing is reserved, empty where
         something is."""
-        job, demand, before = placing.job, placing.answer.demand, self._fleet
+        job, demand, before = decided.job, decided.answer.demand, self._fleet
         # Free devices and quotas only shrink: equal demands without reservations share that result.
         if demand in self._unhelped:
             return NOTHING_HELPS

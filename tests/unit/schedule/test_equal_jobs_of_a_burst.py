@@ -14,7 +14,7 @@ from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
 from gpujob.schedule.answers import LastRejections
 from gpujob.schedule.pending_job import PendingJob
-from gpujob.schedule.queue import ALWAYS, Placing, SchedulingCycle
+from gpujob.schedule.queue import ALWAYS, QueueDecision, SchedulingCycle
 from gpujob.values.vocabulary import Verdict
 from tests.builders import A100, ANY_IMAGES, H100, L4, MI300X, demand, fleet, node, pod
 
@@ -31,7 +31,7 @@ def burst(count: int, **spec: Any) -> list[PendingJob]:
     return [PendingJob(f"u{number:02}", "2026-01-01T00:00:00Z", asked, namespace="team") for number in range(count)]
 
 
-def cycle(known: LastRejections, on: Fleet, jobs: list[PendingJob]) -> list[Placing]:
+def cycle(known: LastRejections, on: Fleet, jobs: list[PendingJob]) -> list[QueueDecision]:
     run = SchedulingCycle(ANY_IMAGES, refusals=known).run(jobs, on, ALWAYS)
     return [placing for placing in run if placing is not None]
 

@@ -13,12 +13,12 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.request.profile_measurements import Learned, Measurement, Run
 from gpujob.schedule.answers import Answer
 from gpujob.schedule.pending_job import PendingJob
-from gpujob.schedule.queue import ALWAYS, Placing, place_all
+from gpujob.schedule.queue import ALWAYS, QueueDecision, place_all
 from gpujob.status import pools
 from gpujob.values.vocabulary import Reason, Verdict
 
 
-def run(known: Fleet, *jobs: PendingJob, now: datetime = ALWAYS) -> list[Placing]:
+def run(known: Fleet, *jobs: PendingJob, now: datetime = ALWAYS) -> list[QueueDecision]:
     return list(place_all(jobs, known, ANY_IMAGES, now=now))
 
 

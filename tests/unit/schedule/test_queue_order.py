@@ -6,12 +6,12 @@ import pytest
 from builders import A100_40, ANY_IMAGES, H100, MI300X, Object, demand, fleet, node, placings, pod
 
 from gpujob.schedule.pending_job import PendingJob
-from gpujob.schedule.queue import Placing, place_all
+from gpujob.schedule.queue import QueueDecision, place_all
 from gpujob.status import pools
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 
-def nodes_of(placing: Placing) -> tuple[str, ...]:
+def nodes_of(placing: QueueDecision) -> tuple[str, ...]:
     return placing.decision.choice.nodes if placing.decision.choice else ()
 
 

@@ -13,7 +13,7 @@ from gpujob.fleet.policy.resource_quota import Quota, Quotas
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.schedule import answers
 from gpujob.schedule.answers import LastRejections
-from gpujob.schedule.queue import ALWAYS, PendingJob, Placing, SchedulingCycle
+from gpujob.schedule.queue import ALWAYS, PendingJob, QueueDecision, SchedulingCycle
 
 ROOM = fleet(node("a", H100, 4), catalog=ANY_IMAGES)
 PLANS = [PendingJob(f"p{n}", f"{n}", demand(gpusPerNode=2), plan_only=True, name=f"p{n}") for n in range(5)]
@@ -38,7 +38,7 @@ def with_free(gpus: int) -> Fleet:
     return replace(ROOM, pools=(pool.with_nodes({0: replace(pool.nodes[0], free=gpus)}),))
 
 
-def cycle(refusals: LastRejections, known: Fleet, jobs: list[PendingJob], facts: object = 0) -> list[Placing]:
+def cycle(refusals: LastRejections, known: Fleet, jobs: list[PendingJob], facts: object = 0) -> list[QueueDecision]:
     refusals.begin(facts)
     return [each for each in SchedulingCycle(ANY_IMAGES, None, refusals).run(jobs, known, ALWAYS) if each is not None]
 

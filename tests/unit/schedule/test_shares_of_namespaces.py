@@ -14,7 +14,7 @@ from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide, decide_in_pieces
 from gpujob.schedule import answers
 from gpujob.schedule.answers import LastRejections
-from gpujob.schedule.queue import ALWAYS, PendingJob, Placing, SchedulingCycle
+from gpujob.schedule.queue import ALWAYS, PendingJob, QueueDecision, SchedulingCycle
 from gpujob.schedule.shares import Shares
 from gpujob.values.vocabulary import Verdict
 
@@ -52,7 +52,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def cycle(
     refusals: LastRejections, shares: Shares, jobs: list[PendingJob], on: Fleet = ROOM, facts: int = 0
-) -> tuple[SchedulingCycle, list[Placing]]:
+) -> tuple[SchedulingCycle, list[QueueDecision]]:
     refusals.begin(facts)
     shares.begin({job.uid for job in jobs})
     found = SchedulingCycle(ANY_IMAGES, None, refusals, shares=shares)

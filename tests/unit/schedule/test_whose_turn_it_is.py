@@ -10,7 +10,7 @@ from builders import A100, ANY_IMAGES, H100, MI300X, Object, demand, fleet, gpup
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.report import summary
 from gpujob.schedule.pending_job import PendingJob
-from gpujob.schedule.queue import ALWAYS, Placing, place_all
+from gpujob.schedule.queue import ALWAYS, QueueDecision, place_all
 from gpujob.values.vocabulary import Outcome, Reason, Verdict
 
 
@@ -40,13 +40,13 @@ def on(*objects: Object) -> Fleet:
     return fleet(*objects, *CLASSES, catalog=ANY_IMAGES)
 
 
-def placed(known: Fleet, *jobs: PendingJob) -> dict[str, Placing]:
+def placed(known: Fleet, *jobs: PendingJob) -> dict[str, QueueDecision]:
     found = {placing.job.uid: placing for placing in place_all(jobs, known, ANY_IMAGES)}
     assert {placing.decision.verdict is placing.verdict for placing in found.values()} == {True}
     return found
 
 
-def nodes_of(placing: Placing) -> tuple[str, ...]:
+def nodes_of(placing: QueueDecision) -> tuple[str, ...]:
     return placing.choice.nodes if placing.choice else ()
 
 
@@ -54,7 +54,7 @@ def half_busy(name: str, taken: int = 4, **more: Any) -> tuple[Object, Object]:
     return node(name, H100, **more), pod(f"p-{name}", name, {"nvidia.com/gpu": taken})
 
 
-def reasons(placing: Placing) -> list[Reason]:
+def reasons(placing: QueueDecision) -> list[Reason]:
     return [finding.reason for finding in placing.decision.candidates[0].reasons]
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpujob.fleet.assembly.usage import PodReservation
     from gpujob.fleet.sources.cluster_file import ClusterObjects
     from gpujob.placement.request.demand import Demand
-    from gpujob.schedule.queue import Placing
+    from gpujob.schedule.queue import QueueDecision
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -56,11 +56,11 @@ def of_cluster(objects: ClusterObjects, demand: Demand, own: str) -> Iterator[tu
                 yield (namespace, user.job_uid, name), claim, user.node
 
 
-def of_plan(before: Iterable[Placing], demand: Demand) -> Iterator[tuple[tuple[str, str], str, str]]:
+def of_plan(before: Iterable[QueueDecision], demand: Demand) -> Iterator[tuple[tuple[str, str], str, str]]:
     """The jobs of the same plan that mount the job's claims."""
     claims = {attachment.claim for attachment in demand.attached}
-    for placing in before:
-        job, choice = placing.job, placing.choice
+    for decided in before:
+        job, choice = decided.job, decided.choice
         if choice is not None and not job.plan_only and job.namespace == demand.namespace:
-            for claim in claims.intersection(placing.answer.demand.single):
+            for claim in claims.intersection(decided.answer.demand.single):
                 yield (job.namespace, job.name), claim, choice.nodes[0]

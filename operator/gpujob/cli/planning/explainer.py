@@ -109,8 +109,8 @@ def explain_job(
         (own,), fleet = with_object_quotas([own], fleet, gpujobs_in(documents))
     before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
     cycle = SchedulingCycle(known, all_reasons=True)
-    placings = [placing for placing in cycle.run([own, *before], fleet, now or ALWAYS) if placing is not None]
-    decision = next(placing for placing in placings if placing.job.uid == own.uid).decision
+    decisions = [decided for decided in cycle.run([own, *before], fleet, now or ALWAYS) if decided is not None]
+    decision = next(decided for decided in decisions if decided.job.uid == own.uid).decision
     others = (
         tuple(why_not(decision, pool, fleet, known) for pool in asked)
         if asked

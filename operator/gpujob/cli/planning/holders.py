@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpujob.fleet.sources.cluster_file import ClusterObjects
     from gpujob.placement.request.demand import Demand
     from gpujob.placement.scoring.candidate import Decision
-    from gpujob.schedule.queue import Placing
+    from gpujob.schedule.queue import QueueDecision
 
 
 class Claimed(NamedTuple):
@@ -161,7 +161,7 @@ class Holdings:
         self.now, self._objects, self._documents, self._own = now, objects, documents, own
         self._catalog = catalog
 
-    def of(self, decision: Decision, before: Iterable[Placing] = ()) -> tuple[Holder, ...]:
+    def of(self, decision: Decision, before: Iterable[QueueDecision] = ()) -> tuple[Holder, ...]:
         """Who holds what a Waiting decision waits for, those with the nearest end first, then those with more GPUs: on each node
         its GPUs or, where these are free, what is short beside them.
 
@@ -188,7 +188,7 @@ class Holdings:
         """Whether it is of the job whose pods do not count; pods of another namespace may name its uid."""
         return bool(key.job_uid) and (key.namespace or "default", key.job_uid) == self._own
 
-    def _mounting(self, demand: Demand, before: Iterable[Placing]) -> Iterator[Holder]:
+    def _mounting(self, demand: Demand, before: Iterable[QueueDecision]) -> Iterator[Holder]:
         """Who mounts the claims of the job."""
         found = dict(claim_users.by_user(claim_users.of_cluster(self._objects, demand, self._own[1])))
         jobs = self._jobs() if any(uid for _, uid, _ in found) else {}
@@ -198,7 +198,9 @@ class Holdings:
         for (where, name), (said, on) in claim_users.by_user(claim_users.of_plan(before, demand)):
             yield Holder("Plan", where, name, 0, on, beside=said)
 
-    def _beside_gpus(self, demand: Demand, pool: Pool, short: Short, before: Iterable[Placing]) -> Iterator[Holder]:
+    def _beside_gpus(
+        self, demand: Demand, pool: Pool, short: Short, before: Iterable[QueueDecision]
+    ) -> Iterator[Holder]:
         """Who holds what is short on nodes whose GPUs are free."""
         needs = needs_later(demand, (node for node in pool.nodes if node.name in short))
         own = ((_of_pod(pod), node, taken) for pod, node, taken in requests(self._objects.pods, short))
@@ -298,10 +300,10 @@ def _of_job(raw: Mapping[str, Any] | None, namespace: str, uid: str, gpus: int, 
     return Holder("GPUJob", namespace, name, gpus, nodes, done, read_time(progress.get("estimatedEnd")))
 
 
-def _placed(before: Iterable[Placing], nodes: set[str] | None, namespace: str | None) -> Iterator[Holder]:
+def _placed(before: Iterable[QueueDecision], nodes: set[str] | None, namespace: str | None) -> Iterator[Holder]:
     """Jobs of the same plan that took GPUs on these nodes or of this namespace."""
-    for placing in before:
-        choice, job = placing.choice, placing.job
+    for decided in before:
+        choice, job = decided.choice, decided.job
         if choice is None or job.plan_only or namespace not in (None, job.namespace):
             continue
         on = tuple(name for name in choice.nodes if name and (nodes is None or name in nodes))
@@ -309,7 +311,7 @@ def _placed(before: Iterable[Placing], nodes: set[str] | None, namespace: str | 
             yield Holder("Plan", job.namespace, job.name, len(on) * choice.candidate.gang.gpus_per_node, on)
 
 
-def _placed_beside(before: Iterable[Placing], short: Short, needs: Resources) -> Iterator[Holder]:
+def _placed_beside(before: Iterable[QueueDecision], short: Short, needs: Resources) -> Iterator[Holder]:
     """Jobs of the same plan that took what is short on these nodes."""
     taken = [
         ((each.job.namespace, each.job.name), node, each.choice.needs)

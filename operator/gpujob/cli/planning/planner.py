@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gpujob.fleet.sources.cluster_file import ClusterObjects
     from gpujob.placement.report.why_not import WhyNot
     from gpujob.placement.scoring.candidate import Decision, StartsNow
-    from gpujob.schedule.queue import Placing
+    from gpujob.schedule.queue import QueueDecision
     from gpujob.values.finding import Finding
 
 EXIT_CODES: Final = {Verdict.PLACED: 0, Verdict.WAITING: 3, Verdict.IMPOSSIBLE: 4, Verdict.MISCONFIGURED: 5}
@@ -117,21 +117,21 @@ def plan_jobs(
     ]
     asked, fleet = object_quota.with_object_quotas(asked, fleet, existing)
     waiting = [*asked, *rivals(asked)]
-    placings = list(place_all(waiting, fleet, catalog, now=holdings.now if holdings else ALWAYS))
-    positions = {placing.job.uid: index for index, placing in enumerate(placings)}
-    return [_plan(job, placings[: positions[uid] + 1], holdings) for uid, job in numbered.items()]
+    decisions = list(place_all(waiting, fleet, catalog, now=holdings.now if holdings else ALWAYS))
+    positions = {decided.job.uid: index for index, decided in enumerate(decisions)}
+    return [_plan(job, decisions[: positions[uid] + 1], holdings) for uid, job in numbered.items()]
 
 
-def _plan(job: GPUJob, placings: Sequence[Placing], holdings: Holdings | None) -> Plan:
+def _plan(job: GPUJob, decisions: Sequence[QueueDecision], holdings: Holdings | None) -> Plan:
     """The plan of the last job of a queue; if it is placed, with what would make the next best pools win."""
-    answer = placings[-1].answer
+    answer = decisions[-1].answer
     decision = answer.decision
     others = best_losers(decision, OTHERS, answer.fleet, answer.catalog) if decision.choice else ()
     plan = Plan(job, decision, others, answer.fleet.pools)
-    return with_holders(plan, placings[:-1], holdings)
+    return with_holders(plan, decisions[:-1], holdings)
 
 
-def with_holders(plan: Plan, before: Sequence[Placing], holdings: Holdings | None) -> Plan:
+def with_holders(plan: Plan, before: Sequence[QueueDecision], holdings: Holdings | None) -> Plan:
     """The plan of a Waiting job with who holds what it waits for; others as they are."""
     if plan.decision.verdict is not Verdict.WAITING:
         return plan

@@ -28,7 +28,7 @@ from gpujob.placement.engine.exploration import device_and_gang
 from gpujob.placement.scoring.candidate import Decision
 from gpujob.schedule.answers import LastRejections
 from gpujob.schedule.pending_job import PendingJob
-from gpujob.schedule.queue import Placing, SchedulingCycle
+from gpujob.schedule.queue import QueueDecision, SchedulingCycle
 from gpujob.schedule.shares import Shares
 from gpujob.status.attempts import waits
 from gpujob.status.records.objects import JobRecord
@@ -109,14 +109,14 @@ class SchedulingRound:
         self._learning.decides()
         # Which namespaces have other quotas than before is seen in the fleets of the two cycles.
         self._refusals.begin(self._work.index.other_versions("resourcequotas"))
-        without_place, placed = list[Placing](), set[str]()
-        async for job, placing in self._decisions(fleet):
-            if placing.choice is None or placing.job.plan_only:
-                without_place.append(placing)
+        without_place, placed = list[QueueDecision](), set[str]()
+        async for job, decided in self._decisions(fleet):
+            if decided.choice is None or decided.job.plan_only:
+                without_place.append(decided)
             else:
                 placed.add(job.uid)
                 with self._work.alone(job):
-                    decision = placing.decision
+                    decision = decided.decision
                     self._reserve(job, decision)
                     # Devices are idle until the child exists; reports of other jobs can wait a moment.
                     self._steps.start(job, self._steps.place(job, decision, fleet.runtime_classes), urgent=True)
@@ -153,7 +153,7 @@ class SchedulingRound:
         """The inputs of a decision about the queue."""
         return (self._work.index.fleet_version(), self._work.queue.version, frozenset(self._work.reserved))
 
-    async def _decisions(self, fleet: Fleet) -> AsyncIterator[tuple[JobRecord, Placing]]:
+    async def _decisions(self, fleet: Fleet) -> AsyncIterator[tuple[JobRecord, QueueDecision]]:
         now = self._work.wall()
         newcomers = (arriving for _, arriving in self._work.index.newcomers(now, self._timings.provision))
         self._arriving = tuple(waits.still_arriving(newcomers, now))
@@ -170,11 +170,11 @@ class SchedulingRound:
         passed_over = frozenset(self._work.passed_over)
         self._shares.begin({job.uid for job in jobs})
         cycle = SchedulingCycle(self._work.index.catalog, self._not_decided, self._refusals, shares=self._shares)
-        for placing in cycle.run(waiting, fleet, now):
-            if placing is None:
+        for decided in cycle.run(waiting, fleet, now):
+            if decided is None:
                 await self._slice.pause()
-            elif placing.job.uid not in passed_over:
-                yield self._work.index.jobs[placing.job.uid], placing
+            elif decided.job.uid not in passed_over:
+                yield self._work.index.jobs[decided.job.uid], decided
         self._left = cycle.left
 
     def _not_decided(self, waiting: PendingJob, error: Exception) -> None:

@@ -21,7 +21,7 @@ from gpujob.cluster.queue.turns import TimeSlice
 from gpujob.cluster.queue.work_queue import ControllerState
 from gpujob.placement.report import summary
 from gpujob.placement.scoring.candidate import Decision
-from gpujob.schedule.queue import Placing
+from gpujob.schedule.queue import QueueDecision
 from gpujob.status.job import job_status
 from gpujob.status.records.objects import JobRecord
 from gpujob.values.vocabulary import State, Verdict
@@ -33,7 +33,7 @@ class Explanations:
     def __init__(self, work: ControllerState, refresh: StatusRefresh, piece: TimeSlice) -> None:
         self._work, self._refresh, self._piece = work, refresh, piece
         self._timings = work.timings
-        self._placings: dict[str, Placing] = {}
+        self._decisions: dict[str, QueueDecision] = {}
         self._decided_on: tuple[object, ...] = ()
         """The inputs of the decision: while they are the same, so is each message."""
         self._unordered = False
@@ -54,7 +54,7 @@ class Explanations:
 
     def begin(
         self,
-        without_place: Iterable[Placing],
+        without_place: Iterable[QueueDecision],
         decided_on: tuple[object, ...],
         placed: Collection[str] = (),
         *,
@@ -63,10 +63,10 @@ class Explanations:
         """Takes over the jobs without a place of a new decision, and the uids of those with one. If it `left` jobs, the others keep
         their earlier results and their turn.
         """
-        found, queue = {placing.job.uid: placing for placing in without_place}, self._work.queue
-        earlier = self._placings.items() if left else ()
-        kept = {uid: placing for uid, placing in earlier if uid in queue and uid not in placed}
-        self._placings = kept | found
+        found, queue = {decided.job.uid: decided for decided in without_place}, self._work.queue
+        earlier = self._decisions.items() if left else ()
+        kept = {uid: decided for uid, decided in earlier if uid in queue and uid not in placed}
+        self._decisions = kept | found
         self._ordered = (self._ordered & kept.keys() | found.keys()) if left else set(found)
         self._decided_on, self._unordered = decided_on, bool(self._ordered)
         self._order.clear()
@@ -79,12 +79,12 @@ class Explanations:
         reasons may differ."""
         self._decided_on = decided_on
         if not self._unordered and not self._renewed:
-            self._renewed = bool(self._placings)
+            self._renewed = bool(self._decisions)
             self._renew_at = max(self._work.clock(), self._looked_at + self._timings.explain_again)
 
     def look_again(self, uid: str) -> None:
         """A job changed, or its step ended: it gets an explanation if that was not its message."""
-        if uid in self._placings and uid not in self._ordered and not self._unordered:
+        if uid in self._decisions and uid not in self._ordered and not self._unordered:
             self._order.append(uid)
             self._ordered.add(uid)
 
@@ -104,16 +104,16 @@ class Explanations:
             self.look_again(uid)
         while self._order:
             uid = self._order[0]
-            job, placing = work.index.jobs.get(uid), self._placings[uid]
+            job, decided = work.index.jobs.get(uid), self._decisions[uid]
             # One that is left out here has left the queue, or is looked at again when its step has ended.
-            if job is not None and uid in work.queue and uid not in work.tasks and not self._may_wait(job, placing):
+            if job is not None and uid in work.queue and uid not in work.tasks and not self._may_wait(job, decided):
                 late = work.clock() >= began + self._timings.explain_slice
                 if late or (said and work.index.cache.changed.is_set()):
                     break
                 with work.alone(job):
-                    words, took = await self._words_of(placing)
-                    if not self._says_the_same(job, placing, words, took):
-                        self._say(job, placing, words, took)
+                    words, took = await self._words_of(decided)
+                    if not self._says_the_same(job, decided, words, took):
+                        self._say(job, decided, words, took)
                         said += 1
             self._ordered.discard(self._order.popleft())
             await self._piece.pause()
@@ -124,11 +124,11 @@ class Explanations:
         now = self._work.clock()
         if not self._unordered and not (self._renewed and now >= self._renew_at):
             return
-        if self._renewed or len(self._ordered) == len(self._placings):
-            self._looked_at, self._renewed, self._ordered = now, False, set(self._placings)
+        if self._renewed or len(self._ordered) == len(self._decisions):
+            self._looked_at, self._renewed, self._ordered = now, False, set(self._decisions)
             self._later.clear()
-        found = ((uid, placing) for uid, placing in self._placings.items() if uid in self._ordered)
-        jobs = [(uid, placing.job.namespace, self._explained_at(uid)) for uid, placing in found]
+        found = ((uid, decided) for uid, decided in self._decisions.items() if uid in self._ordered)
+        jobs = [(uid, decided.job.namespace, self._explained_at(uid)) for uid, decided in found]
         spaces = {namespace for _, namespace, _ in jobs}
         self._explained_in = {namespace: at for namespace, at in self._explained_in.items() if namespace in spaces}
         self._order = deque(in_turns(jobs, self._explained_in))
@@ -138,44 +138,44 @@ class Explanations:
         memory = self._work.memory.get(uid)
         return memory.explained_at if memory is not None else -math.inf
 
-    def _is_explained(self, job: JobRecord, placing: Placing) -> bool:
+    def _is_explained(self, job: JobRecord, decided: QueueDecision) -> bool:
         """Whether the job's last explanation has the same inputs, and its status is still as it was then or as it was written then."""
         memory = self._work.remember(job.uid)
-        if memory.explained_for != (self._decided_on, placing.job.demand):
+        if memory.explained_for != (self._decided_on, decided.job.demand):
             return False
         if memory.explained_version != job.version and memory.explained_status == digest_of(job.status):
             memory.explained_version = job.version
         return memory.explained_version == job.version
 
-    def _may_wait(self, job: JobRecord, placing: Placing) -> bool:
+    def _may_wait(self, job: JobRecord, decided: QueueDecision) -> bool:
         """Whether a job with the same outcome needs no explanation now: nothing changed, or it gets the changes later."""
-        memory, now, verdict = self._work.remember(job.uid), self._work.clock(), placing.verdict
-        if _state_of(placing) is State.IMPOSSIBLE and job.status.get("state") == State.QUEUED:
+        memory, now, verdict = self._work.remember(job.uid), self._work.clock(), decided.verdict
+        if _state_of(decided) is State.IMPOSSIBLE and job.status.get("state") == State.QUEUED:
             return self._is_unripe(job)
         if verdict is not Verdict.IMPOSSIBLE:
             memory.impossible_since = None
-        if self._is_explained(job, placing):
+        if self._is_explained(job, decided):
             return True
         again = memory.explained_at + max(self._timings.explain_again, self._timings.explain_factor * memory.words_took)
-        if _is_said(job, placing) and now < again:
+        if _is_said(job, decided) and now < again:
             self._later[job.uid] = again
             return True
         return False
 
-    def _says_the_same(self, job: JobRecord, placing: Placing, words: bytes, took: float) -> bool:
+    def _says_the_same(self, job: JobRecord, decided: QueueDecision, words: bytes, took: float) -> bool:
         """Whether an explanation of now has the words of the job's last one, which its status still has."""
         memory = self._work.remember(job.uid)
-        if placing.job.plan_only or not _is_said(job, placing):
+        if decided.job.plan_only or not _is_said(job, decided):
             return False
         if memory.explained_words != words:
             return False
-        memory.explained_for = (self._decided_on, placing.job.demand)
+        memory.explained_for = (self._decided_on, decided.job.demand)
         memory.explained_at, memory.words_took = self._work.clock(), max(memory.words_took, took)
-        return self._is_explained(job, placing)
+        return self._is_explained(job, decided)
 
-    async def _words_of(self, placing: Placing) -> tuple[bytes, float]:
+    async def _words_of(self, decided: QueueDecision) -> tuple[bytes, float]:
         """A short form of what a refusal says, and the seconds that it took; equal demands share one result. Others run meanwhile."""
-        answer, clock = placing.answer, self._work.clock
+        answer, clock = decided.answer, self._work.clock
         held = self._words.get(id(answer))
         if held is None or held[0] is not answer.fleet:
             took, began = 0.0, clock()
@@ -183,7 +183,7 @@ class Explanations:
                 took += clock() - began
                 await self._piece.pause()
                 began = clock()
-            words = b"" if placing.job.plan_only else digest_of(job_status.words_of_refusal(placing.decision))
+            words = b"" if decided.job.plan_only else digest_of(job_status.words_of_refusal(decided.decision))
             held = self._words[id(answer)] = answer.fleet, words, took + clock() - began
         return held[1:]
 
@@ -196,15 +196,15 @@ class Explanations:
             self._later[job.uid] = ripe
         return ripe > now
 
-    def _say(self, job: JobRecord, placing: Placing, words: bytes, took: float) -> None:
+    def _say(self, job: JobRecord, decided: QueueDecision, words: bytes, took: float) -> None:
         """Explains to one job, and records the inputs and the duration of its explanation."""
         memory, began = self._work.remember(job.uid), self._work.clock()
-        status_of = job_status.planned if placing.job.plan_only else job_status.refused
-        status = status_of(job, placing.decision, self._work.now())
+        status_of = job_status.planned if decided.job.plan_only else job_status.refused
+        status = status_of(job, decided.decision, self._work.now())
         self._refresh.report(job, status)
-        if not placing.job.plan_only:
-            self.count(placing.decision)
-        memory.explained_at, memory.explained_for = self._work.clock(), (self._decided_on, placing.job.demand)
+        if not decided.job.plan_only:
+            self.count(decided.decision)
+        memory.explained_at, memory.explained_for = self._work.clock(), (self._decided_on, decided.job.demand)
         memory.explained_version, memory.explained_status = job.version, digest_of(status)
         memory.words_took, memory.explained_words = took + memory.explained_at - began, words
         self._explained_in[job.namespace] = memory.explained_at
@@ -214,13 +214,13 @@ class Explanations:
         self._work.counters.decisions[decision.verdict.value, summary.reason(decision).value] += 1
 
 
-def _state_of(placing: Placing) -> State:
-    return State.SUSPENDED if placing.job.plan_only else job_status.STATE_OF[placing.verdict]
+def _state_of(decided: QueueDecision) -> State:
+    return State.SUSPENDED if decided.job.plan_only else job_status.STATE_OF[decided.verdict]
 
 
-def _is_said(job: JobRecord, placing: Placing) -> bool:
+def _is_said(job: JobRecord, decided: QueueDecision) -> bool:
     """Whether the job's status says this outcome, for the spec of now."""
-    return job.status.get("state") == _state_of(placing) and job.status.get("observedGeneration") == job.generation
+    return job.status.get("state") == _state_of(decided) and job.status.get("observedGeneration") == job.generation
 
 
 def digest_of(status: Mapping[str, Any]) -> bytes:
