@@ -50,7 +50,7 @@ class WhyNot:
 
 def why_not(decision: Decision, name: str, fleet: Fleet, catalog: Catalog) -> WhyNot:
     """The answer for the named pool; BadInput with the closest name if there is none."""
-    asked = _Asked(decision, fleet, catalog)
+    inputs = _Inputs(decision, fleet, catalog)
     called = {pool.name: pool.name != name for pool in fleet.pools if pool.is_called(name)}
     asked_about = (candidate for candidate in decision.candidates if candidate.pool.name in called)
     best = min(asked_about, key=lambda each: (called[each.pool.name], each.pool.name), default=None)
@@ -60,7 +60,7 @@ def why_not(decision: Decision, name: str, fleet: Fleet, catalog: Catalog) -> Wh
         raise BadInput(f"--why-not: there is no pool {one_line(name)}{near}")
     pool = best.pool
     fix = fix_for_pool(decision, pool, fleet, catalog) if best.outcome is Outcome.REJECTED else ""
-    change = _change(asked, best, fix)
+    change = _change(inputs, best, fix)
     return WhyNot(pool, best.outcome, best.reasons, change, fix if isinstance(fix, Fix) else None)
 
 
@@ -75,7 +75,7 @@ def best_losers(decision: Decision, count: int, fleet: Fleet, catalog: Catalog) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Inputs:
     """A decision and its inputs, to decide again with one of them changed."""
 
     decision: Decision
@@ -94,45 +94,45 @@ class _Asked:
         return choice.candidate.pool.name if choice else None
 
 
-def _change(asked: _Asked, best: Candidate, fix: Fix | str) -> str:
+def _change(inputs: _Inputs, best: Candidate, fix: Fix | str) -> str:
     if best.outcome is Outcome.CHOSEN:
         return "it was chosen"
     if best.outcome is Outcome.FITS:
-        if _is_probed_later(asked.decision, best):
-            return f"it fits too, and is probed after {asked.chosen}; the job itself goes where the probes say"
-        if best.suspected and not asked.decision.candidates[0].suspected:
+        if _is_probed_later(inputs.decision, best):
+            return f"it fits too, and is probed after {inputs.chosen}; the job itself goes where the probes say"
+        if best.suspected and not inputs.decision.candidates[0].suspected:
             warning = next(found.message for found in best.warnings if found.reason is Reason.NODE_DOUBTED)
             return f"it fits too, and comes after pools whose nodes are healthy: {warning}"
-        if best.risk > asked.decision.candidates[0].risk:
-            warning = warning_against(best, asked.decision.candidates[0])
+        if best.risk > inputs.decision.candidates[0].risk:
+            warning = warning_against(best, inputs.decision.candidates[0])
             return f"it fits too, and comes after pools that hold the model without such a warning: {warning}"
         one = f"; {counted_as_one(best)}" if best.counts_as_one else ""
-        return f"it fits too, and {_winning_price(asked, best)}{one}"
+        return f"it fits too, and {_winning_price(inputs, best)}{one}"
     if best.outcome is Outcome.BUSY:
-        return _with_room(asked, best)
+        return _with_room(inputs, best)
     if best.outcome is Outcome.MISCONFIGURED:
         return "it can be decided about once that is fixed"
     if isinstance(fix, str):
         return fix
-    return f"{fix.message}{_after_fix(asked, best, fix)}"
+    return f"{fix.message}{_after_fix(inputs, best, fix)}"
 
 
-def _after_fix(asked: _Asked, best: Candidate, fix: Fix) -> str:
+def _after_fix(inputs: _Inputs, best: Candidate, fix: Fix) -> str:
     """The choice once the fix makes the pool fit: that pool, the one chosen now, or another that the fix makes fit too."""
-    choice = choose(fix.demand, asked.fleet, asked.catalog).choice
+    choice = choose(fix.demand, inputs.fleet, inputs.catalog).choice
     if choice is None:
-        return f", {state_now(decide(fix.demand, asked.fleet, asked.catalog, best.pool.name).candidates[0])}"
+        return f", {state_now(decide(fix.demand, inputs.fleet, inputs.catalog, best.pool.name).candidates[0])}"
     winner = choice.candidate
     if winner.pool.name == best.pool.name:
         return " and be chosen"
-    first = decide(fix.demand, asked.fleet, asked.catalog, best.pool.name).candidates[0]
+    first = decide(fix.demand, inputs.fleet, inputs.catalog, best.pool.name).candidates[0]
     busy = f", {state_now(first)}" if first.outcome is Outcome.BUSY else ""
-    return f"{busy}{_other_winner(asked, winner)}"
+    return f"{busy}{_other_winner(inputs, winner)}"
 
 
-def _other_winner(asked: _Asked, winner: Candidate) -> str:
+def _other_winner(inputs: _Inputs, winner: Candidate) -> str:
     """The clause about a pool that a fix makes another one fit for, and that is chosen all the same."""
-    now = asked.decision.choice
+    now = inputs.decision.choice
     if now is not None and winner.pool.name == now.candidate.pool.name:
         return f", and {winner.pool.name} would still be chosen"
     price = "" if winner.price_per_hour is None else f" at {Dollars(winner.price_per_hour)} an hour"
@@ -145,26 +145,26 @@ def _is_probed_later(decision: Decision, best: Candidate) -> bool:
     return trying is not None and trying.probe and is_to_be_probed(demand, best)
 
 
-def _winning_price(asked: _Asked, best: Candidate) -> str:
+def _winning_price(inputs: _Inputs, best: Candidate) -> str:
     """The highest price of a GPU-hour, in whole cents, at which the pool would win; or the objective with which it would.
 
     Of a pool whose nodes must be added first: for a job that waits for them, as free nodes come first for others.
     """
-    pool, chosen, demand = best.pool, asked.chosen, asked.decision.demand
+    pool, chosen, demand = best.pool, inputs.chosen, inputs.decision.demand
     if best.provision and not demand.wait_seconds:
-        waiting = replace(asked, decision=replace(asked.decision, demand=replace(demand, wait_seconds=1)))
+        waiting = replace(inputs, decision=replace(inputs.decision, demand=replace(demand, wait_seconds=1)))
         if waiting.winner() == pool.name:
             return f"would win over {chosen} if the job waited for its new nodes (placement.waitSeconds)"
         return f"{_winning_price(waiting, best)}, if the job waited for its new nodes (placement.waitSeconds)"
     ceiling = pool.price.per_gpu_hour if pool.price else MAX_PRICE
     low, high = 0, ceiling // CENT
-    if not _wins(asked, pool, low):
-        other = _winning_objective(asked, best)
+    if not _wins(inputs, pool, low):
+        other = _winning_objective(inputs, best)
         also = f"; with placement.objective {other} it would be chosen" if other else ""
         return f"would come after {chosen} at any price{also}"
     while low < high:
         middle = (low + high + 1) // 2
-        if _wins(asked, pool, middle):
+        if _wins(inputs, pool, middle):
             low = middle
         else:
             high = middle - 1
@@ -180,27 +180,27 @@ def _winning_price(asked: _Asked, best: Candidate) -> str:
     return f"would win over {chosen} at {Dollars(low * CENT)} a GPU-hour or less ({now})"
 
 
-def _winning_objective(asked: _Asked, best: Candidate) -> Objective | None:
-    demand = asked.decision.demand
+def _winning_objective(inputs: _Inputs, best: Candidate) -> Objective | None:
+    demand = inputs.decision.demand
     others = (objective for objective in Objective if objective is not demand.objective)
-    return next((each for each in others if asked.winner(replace(demand, objective=each)) == best.pool.name), None)
+    return next((each for each in others if inputs.winner(replace(demand, objective=each)) == best.pool.name), None)
 
 
-def _wins(asked: _Asked, pool: Pool, cents: int) -> bool:
-    return asked.winner(pool=replace(pool, price=PoolPrice(cents * CENT, "what if"))) == pool.name
+def _wins(inputs: _Inputs, pool: Pool, cents: int) -> bool:
+    return inputs.winner(pool=replace(pool, price=PoolPrice(cents * CENT, "what if"))) == pool.name
 
 
-def _with_room(asked: _Asked, best: Candidate) -> str:
+def _with_room(inputs: _Inputs, best: Candidate) -> str:
     """What of the things that are in the way must change for the pool to be chosen, the fewest of them; and whether the job could
     wait for that.
     """
-    ways = _in_the_way(asked, best)
+    ways = _in_the_way(inputs, best)
     for count in range(1, len(ways) + 1):
         for chosen in combinations(ways, count):
-            if _without(asked, best, chosen) == best.pool.name:
+            if _without(inputs, best, chosen) == best.pool.name:
                 free = f"with {listed(way.otherwise for way in chosen)} it would be chosen"
-                return f"{free}; placement.waitSeconds makes the job wait for it" if _waits(asked, best) else free
-    winner = _without(asked, best, ways)
+                return f"{free}; placement.waitSeconds makes the job wait for it" if _waits(inputs, best) else free
+    winner = _without(inputs, best, ways)
     outcome = f"come after {winner}" if winner else "have no room"
     return f"even with {listed(way.otherwise for way in ways)} it would {outcome}"
 
@@ -217,9 +217,9 @@ class _Way:
     """A node of the pool without it."""
 
 
-def _in_the_way(asked: _Asked, best: Candidate) -> tuple[_Way, ...]:
+def _in_the_way(inputs: _Inputs, best: Candidate) -> tuple[_Way, ...]:
     """Quotas, nodes that are not ready, and devices that others hold, the last of which every busy pool may have."""
-    quotas = _short_quotas(asked, best)
+    quotas = _short_quotas(inputs, best)
     unready = {node.unready.reason for node in best.pool.nodes if node.unready and not _offers_none(node)}
     states = {
         frozenset({Reason.CORDONED}): "its nodes uncordoned",
@@ -233,21 +233,21 @@ def _in_the_way(asked: _Asked, best: Candidate) -> tuple[_Way, ...]:
     return tuple(ways)
 
 
-def _short_quotas(asked: _Asked, best: Candidate) -> tuple[str, ...]:
+def _short_quotas(inputs: _Inputs, best: Candidate) -> tuple[str, ...]:
     """The quotas that leave too little for a candidate. A decision names the first one, so the next is that without it."""
     names: list[str] = []
     reasons = best.reasons
     while name := next((str(each.numbers[0]) for each in reasons if each.reason is Reason.QUOTA_EXCEEDED), ""):
         names.append(name)
-        fleet = _without_quotas(asked.fleet, asked.decision.demand.namespace, names)
-        again = decide(asked.decision.demand, fleet, asked.catalog, only=best.pool.name)
+        fleet = _without_quotas(inputs.fleet, inputs.decision.demand.namespace, names)
+        again = decide(inputs.decision.demand, fleet, inputs.catalog, only=best.pool.name)
         reasons = again.candidates[0].reasons if again.candidates else ()
         if str(next((each.numbers[0] for each in reasons if each.reason is Reason.QUOTA_EXCEEDED), "")) in names:
             break
     return tuple(names)
 
 
-def _without(asked: _Asked, best: Candidate, ways: Sequence[_Way]) -> str | None:
+def _without(inputs: _Inputs, best: Candidate, ways: Sequence[_Way]) -> str | None:
     """The pool that wins without some of what is in the way."""
     pool, quotas = best.pool, [name for way in ways for name in way.quotas]
     for way in ways:
@@ -256,10 +256,10 @@ def _without(asked: _Asked, best: Candidate, ways: Sequence[_Way]) -> str | None
         if way.node is _freed and pool.growth is not None:
             # No other pod waits for the nodes that can be added.
             pool = replace(pool, growth=replace(pool.growth, count=pool.growth.addable, started=()))
-    fleet = _with(asked.fleet, pool)
+    fleet = _with(inputs.fleet, pool)
     if quotas:
-        fleet = _without_quotas(fleet, asked.decision.demand.namespace, quotas)
-    return replace(asked, fleet=fleet).winner()
+        fleet = _without_quotas(fleet, inputs.decision.demand.namespace, quotas)
+    return replace(inputs, fleet=fleet).winner()
 
 
 def _without_quotas(fleet: Fleet, namespace: str, names: Collection[str]) -> Fleet:
@@ -281,12 +281,12 @@ def _ready(node: PoolNode) -> PoolNode:
     return replace(node, unready=None)
 
 
-def _waits(asked: _Asked, best: Candidate) -> bool:
+def _waits(inputs: _Inputs, best: Candidate) -> bool:
     """Whether a job that is placed now would wait for the pool if it could."""
-    decision = asked.decision
+    decision = inputs.decision
     if decision.choice is None or decision.demand.wait_seconds:
         return False
-    waiting = decide(replace(decision.demand, wait_seconds=1), asked.fleet, asked.catalog)
+    waiting = decide(replace(decision.demand, wait_seconds=1), inputs.fleet, inputs.catalog)
     return waiting.verdict is Verdict.WAITING and waiting.candidates[0].pool.name == best.pool.name
 
 
