@@ -227,7 +227,7 @@ def test_a_published_pool_that_cannot_be_read_holds_nothing() -> None:
     published = gpupool("mine", X, onlyForTeams={})
     published["metadata"]["labels"] = {"gpujob.dev/discovered": "true"}
     objects = read_cluster([node("a", H100, labels=X), published])
-    assert objects.held_pools == ()
+    assert objects.unreadable_pools == ()
     assert "left out" in objects.unread[0]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpujob.catalog.devices import identity
-from gpujob.catalog.images.from_spec import held_runtimes, runtime_of
+from gpujob.catalog.images.from_spec import runtime_of, unreadable_runtimes
 from gpujob.catalog.images.runtime import Runtime
 from gpujob.values.errors import BadInput, CatalogInvalid
 from gpujob.values.untrusted import table
@@ -33,7 +33,7 @@ class Extending:
             runtime = read_gpuruntime({**self.raw, "spec": spec})
             return (runtime_of(runtime.metadata.name, runtime.spec, source="GPURuntime", checked_on=""),)
         except BadInput as error:
-            return held_runtimes(self.raw, str(error))
+            return unreadable_runtimes(self.raw, str(error))
 
 
 def extends(raw: Mapping[str, Any]) -> bool:

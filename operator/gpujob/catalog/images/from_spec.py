@@ -47,7 +47,7 @@ LONGEST: Final = 300
 """The most characters of a GPURuntime's error."""
 
 
-def held_runtimes(raw: Mapping[str, Any], problem: str) -> tuple[Runtime, ...]:
+def unreadable_runtimes(raw: Mapping[str, Any], problem: str) -> tuple[Runtime, ...]:
     """The rest of a GPURuntime object that its schema rejects: a row for each stack that it may be for.
 
     If it were skipped, its name would fall back to the catalog's own row, which its admin wants to replace. Only the stack of the

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from gpujob.api.manifest import read_gpupool, read_gpuruntime
 from gpujob.catalog.files.extending import Extending, extends
-from gpujob.catalog.images.from_spec import held_runtimes, runtime_of
+from gpujob.catalog.images.from_spec import runtime_of, unreadable_runtimes
 from gpujob.catalog.images.runtime import Runtime
 from gpujob.cluster.cache.object_cache import Kind
 from gpujob.cluster.client.paths import Resource
 from gpujob.fleet.dra.device_taints import read_rule
 from gpujob.fleet.dra.resource_slices import read_claim, read_class, read_slice
-from gpujob.fleet.gpupools.selection import AdminPool, admin_pool, held_pool
+from gpujob.fleet.gpupools.selection import AdminPool, admin_pool, unreadable_pool
 from gpujob.fleet.kubernetes.namespaces import read_namespace
 from gpujob.fleet.kubernetes.parse import read_node
 from gpujob.fleet.kubernetes.priority_classes import read_priority
@@ -92,7 +92,7 @@ def _admin_pool(raw: Mapping[str, Any]) -> AdminPool:
     try:
         return admin_pool(read_gpupool(raw))
     except BadInput as error:
-        return held_pool(raw, str(error))
+        return unreadable_pool(raw, str(error))
 
 
 def read_runtimes(raw: Mapping[str, Any]) -> tuple[Runtime, ...] | Extending:
@@ -103,7 +103,7 @@ def read_runtimes(raw: Mapping[str, Any]) -> tuple[Runtime, ...] | Extending:
         runtime = read_gpuruntime(raw)
         return (runtime_of(runtime.metadata.name, runtime.spec, source="GPURuntime", checked_on=""),)
     except BadInput as error:
-        return held_runtimes(raw, str(error))
+        return unreadable_runtimes(raw, str(error))
 
 
 class RunnerMap:

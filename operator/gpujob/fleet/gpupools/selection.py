@@ -238,7 +238,7 @@ NO_ACCELERATOR: Final = "?"
 """The name of an accelerator that cannot be read; no catalog has it."""
 
 
-def held_pool(raw: Mapping[str, Any], problem: str) -> AdminPool:
+def unreadable_pool(raw: Mapping[str, Any], problem: str) -> AdminPool:
     """The rest of a GPUPool that its schema rejects: its name, its age and, as far as they can be read, its selector and accelerator.
 
     If it were skipped, its nodes would return to discovery without the admin's restrictions. Its selector names the nodes; if that

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.extending import Extending, extends
-from gpujob.catalog.images.from_spec import held_runtimes, runtime_of, sentences
+from gpujob.catalog.images.from_spec import runtime_of, sentences, unreadable_runtimes
 from gpujob.catalog.images.runtime import Runtime
 from gpujob.fleet.assembly.reservations import quotas_reserved
 from gpujob.fleet.assembly.usage import PodReservation
 from gpujob.fleet.assembly.volumes_taken import volumes_taken
 from gpujob.fleet.dra import resource_slices
 from gpujob.fleet.dra.inventory import read_inventory
-from gpujob.fleet.gpupools.selection import AdminPool, admin_pool, held_pool, problem_of
+from gpujob.fleet.gpupools.selection import AdminPool, admin_pool, problem_of, unreadable_pool
 from gpujob.fleet.kubernetes.namespaces import Namespace, read_namespace
 from gpujob.fleet.kubernetes.objects import Node, Pod
 from gpujob.fleet.kubernetes.parse import read_node, read_pod
@@ -80,7 +80,7 @@ class ClusterObjects:
     pods: tuple[Pod, ...] = ()
     admin_pools: tuple[GPUPool, ...] = ()
     """GPUPools that an admin wrote."""
-    held_pools: tuple[AdminPool, ...] = ()
+    unreadable_pools: tuple[AdminPool, ...] = ()
     """The remains of admins' GPUPools that cannot be read."""
     discovered_pools: tuple[GPUPool, ...] = ()
     """GPUPools that the operator published: they count only if no node is known."""
@@ -121,7 +121,7 @@ def fleet_of(objects: ClusterObjects, catalog: Catalog) -> tuple[Fleet, Catalog]
     if objects.published_only:
         fleet = published_pools.fleet_of(objects.all_pools, catalog, objects.runtime_classes)
     else:
-        admin_pools = [*map(admin_pool, objects.admin_pools), *objects.held_pools]
+        admin_pools = [*map(admin_pool, objects.admin_pools), *objects.unreadable_pools]
         inventory = read_inventory(objects.others, objects.pods) if objects.others else None
         fleet = read_fleet(
             objects.nodes,
@@ -217,8 +217,8 @@ class _Reading:
         self.all_claims, self.all_volumes = False, True
         """Whether the claims are those of all namespaces."""
         self.written: Mapping[tuple[str, str], Any] = NOTHING
-        self._held: list[AdminPool] = []
-        self._held_runtimes: list[Runtime] = []
+        self._unreadable: list[AdminPool] = []
+        self._unreadable_runtimes: list[Runtime] = []
         self._found: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {kind: {} for kind in GROUPS}
 
     def take(self, item: Mapping[str, Any]) -> None:
@@ -260,9 +260,9 @@ class _Reading:
             nodes=nodes,
             pods=pods,
             admin_pools=tuple(pool for pool in pools if not published_pools.is_discovered(pool)),
-            held_pools=tuple(self._held),
+            unreadable_pools=tuple(self._unreadable),
             discovered_pools=tuple(pool for pool in pools if published_pools.is_discovered(pool)),
-            runtimes=(*self._read("GPURuntime", _runtime), *self._held_runtimes),
+            runtimes=(*self._read("GPURuntime", _runtime), *self._unreadable_runtimes),
             extending=tuple(Extending(raw) for raw in extending),
             runtime_classes={name: read_runtime_class(item) for (_, name), item in self._found["RuntimeClass"].items()},
             namespaces={name: read_namespace(item) for (_, name), item in self._found["Namespace"].items()},
@@ -297,12 +297,12 @@ class _Reading:
                 yield read(item)
             except BadInput as error:
                 if kind == "GPUPool" and not _is_published(item):
-                    self._held.append(held_pool(item, str(error)))
-                    self.unread.append(f"{problem_of(self._held[-1]).message}")
+                    self._unreadable.append(unreadable_pool(item, str(error)))
+                    self.unread.append(f"{problem_of(self._unreadable[-1]).message}")
                     continue
                 said = "; ".join(str(error).splitlines())
                 if kind == "GPURuntime":
-                    self._held_runtimes += held_runtimes(item, str(error))
+                    self._unreadable_runtimes += unreadable_runtimes(item, str(error))
                     self.unread.append(f"GPURuntime {name} cannot be read, so it is not used: {said}")
                     continue
                 self.unread.append(f"{kind} {name} is left out: {said}")
