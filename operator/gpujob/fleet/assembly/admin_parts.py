@@ -17,7 +17,7 @@ from itertools import chain, count, islice
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.versions import release
-from gpujob.fleet.assembly.admin_pool import claimed_pool, unknown_beside
+from gpujob.fleet.assembly.admin_pool import selected_pool, unknown_beside
 from gpujob.fleet.assembly.levels import (
     ANY,
     MOST_PARTS,
@@ -42,7 +42,7 @@ from gpujob.values.quantity import exact_dollars
 from gpujob.values.vocabulary import Reason
 
 
-def claimed_pools(
+def selected_pools(
     admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog, usage: Usage, bare: Iterable[str] = ()
 ) -> tuple[Pool, ...]:
     """An admin's pool, and its parts if its nodes differ. `bare` are selected nodes without any device."""
@@ -92,7 +92,7 @@ def _of_one_platform(
     nodes = pool_nodes(groups, usage, admin.fabric, admin.tolerated)
     unknown = unknown_beside(admin, catalog)
     known = pool_nodes(groups, usage, admin.fabric, admin.tolerated, unknown) if any(map(unknown, groups)) else nodes
-    whole = _with_node_pool(claimed_pool(admin, groups, nodes, known, catalog), groups)
+    whole = _with_node_pool(selected_pool(admin, groups, nodes, known, catalog), groups)
     whole = replace(whole, bare=tuple(sorted(bare)))
     on: dict[str, list[DeviceGroup]] = defaultdict(list)
     for group in groups:
@@ -107,7 +107,7 @@ def _of_one_platform(
     def pool_of(names: Collection[str]) -> Pool:
         mine = [group for group in groups if group.node.name in names]
         all_mine, known_mine = (tuple(node for node in found if node.name in names) for found in (nodes, known))
-        return claimed_pool(readable, mine, all_mine, known_mine, catalog)
+        return selected_pool(readable, mine, all_mine, known_mine, catalog)
 
     if whole.problem is not None:
         return (whole, *_to_be_fixed(whole, (pool_of(names[:1]) for names in kinds.values())))

@@ -25,7 +25,7 @@ from gpujob.values.finding import Finding, Size, distinct, listed, nearest
 from gpujob.values.vocabulary import CapacityType, DeviceMode, Reason, Vendor
 
 
-def claimed_pool(
+def selected_pool(
     admin: AdminPool,
     groups: list[DeviceGroup],
     nodes: tuple[PoolNode, ...],

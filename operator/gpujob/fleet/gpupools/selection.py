@@ -168,7 +168,7 @@ def _price(price: Price) -> AdminPrice:
     )
 
 
-class Claims:
+class Selections:
     """Assigns the devices of each node to the oldest pool that selects them; records the pools that lost nodes."""
 
     def __init__(self, pools: Sequence[AdminPool]) -> None:
@@ -187,7 +187,7 @@ class Claims:
         """The oldest pool that selects a node, whatever devices it has."""
         return next((pool for pool in self._pools if selects(pool.selector, node.labels)), None)
 
-    def claim(self, node: Node, resource: str, *, pending: bool = False) -> AdminPool | None:
+    def pool_of(self, node: Node, resource: str, *, pending: bool = False) -> AdminPool | None:
         """The pool of a node's devices of this resource, None if no admin's pool selects them. `pending`: they are being divided and
         may get the name of any resource of their vendor.
         """
@@ -277,7 +277,7 @@ def problem_of(pool: AdminPool) -> Finding:
     return Finding(Reason.INVALID_SPEC, sentence, (pool.name, pool.unreadable))
 
 
-def warnings_of_unclaimed(pools: Iterable[AdminPool]) -> tuple[Finding, ...]:
+def warnings_of_unselected(pools: Iterable[AdminPool]) -> tuple[Finding, ...]:
     """The warnings about every node without a GPUPool: an unreadable one might select it."""
     sentence = "GPUPool {} cannot be read, nor which nodes it claims; they may be these: {}"
     lost = (pool for pool in pools if pool.unreadable and not pool.terms)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.fleet.assembly.admin_parts import claimed_pools
+from gpujob.fleet.assembly.admin_parts import selected_pools
 from gpujob.fleet.assembly.host_devices import hosted_groups
 from gpujob.fleet.assembly.joined_pools import joined_pools
 from gpujob.fleet.assembly.mounts import mounts_of
@@ -20,7 +20,7 @@ from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.from_slices import with_slices
 from gpujob.fleet.devices.group import DeviceGroup, also_counted_as, groups_of
 from gpujob.fleet.dra.inventory import Inventory
-from gpujob.fleet.gpupools.selection import AdminPool, Claims, warnings_of_unclaimed
+from gpujob.fleet.gpupools.selection import AdminPool, Selections, warnings_of_unselected
 from gpujob.fleet.kubernetes.objects import Node, Pod
 from gpujob.fleet.kubernetes.runtime_classes import NO_CLASSES, Classes
 from gpujob.fleet.pools import pricing
@@ -51,8 +51,8 @@ def read_fleet(
     """
     pods, reservations = tuple(pods), tuple(reservations)
     usage = Usage(pods, reservations, inventory.of_pod) if inventory else Usage(pods, reservations)
-    claims = Claims(admin_pools)
-    claimed: dict[str, list[DeviceGroup]] = defaultdict(list)
+    selections = Selections(admin_pools)
+    selected: dict[str, list[DeviceGroup]] = defaultdict(list)
     discovered: dict[tuple[object, ...], list[DeviceGroup]] = defaultdict(list)
     bare: dict[str, list[str]] = defaultdict(list)
     # Sorted by name, because the first of equal things is shown.
@@ -60,23 +60,24 @@ def read_fleet(
         groups = known[node.name] if known and node.name in known else groups_of(node, catalog)
         if inventory:
             groups = with_slices(node, groups, inventory, catalog)
-        if hosting := claims.hosting(node):
+        if hosting := selections.hosting(node):
             groups = hosted_groups(node, groups, hosting, catalog)
-        if not groups and (admin := claims.oldest(node)):
+        if not groups and (admin := selections.oldest(node)):
             bare[admin.name].append(node.name)
         for group in groups:
-            admin = claims.claim(node, group.resource, pending=group.pending)
+            admin = selections.pool_of(node, group.resource, pending=group.pending)
             if admin is None:
                 discovered[identity_of(group)].append(group)
             else:
-                claimed[admin.name].append(group)
-    unclaimed = warnings_of_unclaimed(admin_pools)
+                selected[admin.name].append(group)
+    unselected = warnings_of_unselected(admin_pools)
     families = [
-        claimed_pools(pool, claimed.get(pool.name, []), catalog, usage, bare.get(pool.name, ())) for pool in admin_pools
+        selected_pools(pool, selected.get(pool.name, []), catalog, usage, bare.get(pool.name, ()))
+        for pool in admin_pools
     ]
     names = names_of(discovered, {pool.name for pool in admin_pools})
     families += [
-        (discovered_pool(names[key], groups, catalog, usage, unclaimed),) for key, groups in discovered.items()
+        (discovered_pool(names[key], groups, catalog, usage, unselected),) for key, groups in discovered.items()
     ]
     pools = [
         pool
@@ -87,7 +88,7 @@ def read_fleet(
     return Fleet(
         by_name((*pools, *joined)),
         runtime_classes,
-        claims.overlaps,
+        selections.overlaps,
         mounts=mounts_of(pods, reservations),
         host_access=catalog.host_access,
     )
@@ -111,9 +112,9 @@ def with_awaited(family: tuple[Pool, ...], usage: Usage) -> tuple[Pool, ...]:
 
 
 def discovered_pool(
-    naming: Naming, groups: list[DeviceGroup], catalog: Catalog, usage: Usage, unclaimed: tuple[Finding, ...] = ()
+    naming: Naming, groups: list[DeviceGroup], catalog: Catalog, usage: Usage, unselected: tuple[Finding, ...] = ()
 ) -> Pool:
-    """A discovered pool: all groups share one identity; `unclaimed` are the warnings of every node without a GPUPool."""
+    """A discovered pool: all groups share one identity; `unselected` are the warnings of every node without a GPUPool."""
     first = groups[0]
     price, warnings = pricing.of_nodes(
         groups, None, first.facts.accelerator, first.origin.capacity_type, catalog, share=first.facts.share
@@ -143,5 +144,5 @@ def discovered_pool(
         warnings=distinct(warning for group in groups for warning in group.facts.warnings)
         + amd_hosts.warnings_of(first.facts.vendor, (group.node for group in groups))
         + warnings
-        + unclaimed,
+        + unselected,
     )

@@ -11,7 +11,7 @@ from itertools import chain
 from types import MappingProxyType
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.fleet.assembly.admin_parts import claimed_pools
+from gpujob.fleet.assembly.admin_parts import selected_pools
 from gpujob.fleet.assembly.admin_pool import unknown_beside
 from gpujob.fleet.assembly.host_devices import hosted_groups
 from gpujob.fleet.assembly.joined_pools import NO_JOINS, joined_pools
@@ -19,7 +19,7 @@ from gpujob.fleet.assembly.node_state import LostRoom, lost_room, pool_nodes
 from gpujob.fleet.assembly.reservations import PodReservations
 from gpujob.fleet.assembly.usage import PodReservation, Usage
 from gpujob.fleet.devices.group import DeviceGroup
-from gpujob.fleet.gpupools.selection import AdminPool, Claims, warnings_of_unclaimed
+from gpujob.fleet.gpupools.selection import AdminPool, Selections, warnings_of_unselected
 from gpujob.fleet.kubernetes.objects import Node, Pod
 from gpujob.fleet.kubernetes.runtime_classes import NO_CLASSES, Classes
 from gpujob.fleet.labels.maintenance import Tolerated
@@ -47,8 +47,8 @@ class FleetIndex:
 
     def __init__(self, catalog: Catalog, claimed: Mapping[str, int] = MappingProxyType({})) -> None:
         self._catalog, self._claimed = catalog, claimed
-        self._claims, self._admins = Claims(()), dict[str, AdminPool]()
-        self._unclaimed: tuple[Finding, ...] = ()
+        self._selections, self._admins = Selections(()), dict[str, AdminPool]()
+        self._unselected: tuple[Finding, ...] = ()
         self._groups: dict[str, tuple[DeviceGroup, ...]] = {}
         self._raw: dict[str, tuple[Node, tuple[DeviceGroup, ...]]] = {}
         self._homes: dict[Home, dict[str, list[DeviceGroup]]] = defaultdict(dict)
@@ -150,7 +150,7 @@ class FleetIndex:
         named = {admin.name: admin for admin in admins}
         if named == self._admins:
             return
-        self._admins, self._claims, self._unclaimed = named, Claims(admins), warnings_of_unclaimed(admins)
+        self._admins, self._selections, self._unselected = named, Selections(admins), warnings_of_unselected(admins)
         for home in [home for home in self._base if isinstance(home, str) and home not in named]:
             self._forget(home)
         # A pool that came and went since the last build was never built.
@@ -167,25 +167,25 @@ class FleetIndex:
 
     def _handed_out(self, node: Node, groups: tuple[DeviceGroup, ...]) -> tuple[DeviceGroup, ...]:
         """A node's groups, with the devices that an admin's pool assigns by the host's device files."""
-        hosting = self._claims.hosting(node)
+        hosting = self._selections.hosting(node)
         return hosted_groups(node, groups, hosting, self._catalog) if hosting else groups
 
     def _settle(self, node: Node, groups: tuple[DeviceGroup, ...]) -> None:
         """Assigns each group of a node to its pool."""
-        self._claims.overlaps = {}
-        if not groups and (oldest := self._claims.oldest(node)):
+        self._selections.overlaps = {}
+        if not groups and (oldest := self._selections.oldest(node)):
             self._bare[oldest.name].add(node.name)
             self._stale.add(oldest.name)
         homes: dict[Home, None] = {}
         for group in groups:
-            admin = self._claims.claim(node, group.resource, pending=group.pending)
+            admin = self._selections.pool_of(node, group.resource, pending=group.pending)
             home = identity_of(group) if admin is None else admin.name
             self._homes[home].setdefault(node.name, []).append(group)
             homes[home] = None
         self._homes_of[node.name] = tuple(homes)
         self._stale |= homes.keys()
-        if self._claims.overlaps:
-            self._lost[node.name], self._overlapping = self._claims.overlaps, True
+        if self._selections.overlaps:
+            self._lost[node.name], self._overlapping = self._selections.overlaps, True
 
     # What it makes
 
@@ -296,9 +296,9 @@ class FleetIndex:
         nodes = self._homes.get(home, {})
         groups = [group for name in sorted(nodes) for group in nodes[name]]
         if isinstance(home, str):
-            pools = claimed_pools(self._admins[home], groups, self._catalog, self._usage, self._bare.get(home, ()))
+            pools = selected_pools(self._admins[home], groups, self._catalog, self._usage, self._bare.get(home, ()))
         elif groups:
-            pools = (discovered_pool(self._names[home], groups, self._catalog, self._usage, self._unclaimed),)
+            pools = (discovered_pool(self._names[home], groups, self._catalog, self._usage, self._unselected),)
         else:
             self._forget(home)
             return
