@@ -242,7 +242,7 @@ def test_each_pool_gets_the_smallest_gang_that_holds_the_model(objects: list[Obj
     # Pools that join others get the gangs of several nodes among these.
     for pool in [each for each in fleet.pools if not each.joins] if wish.sized_by_model else ():
         gangs = [gang for gang in sized.gangs if gang.is_for(pool.name)]
-        sizes, nodes = [size for size, _ in pool.node_sizes(10**6)], wish.nodes if wish.nodes_said else None
+        sizes, nodes = [size for size, _ in pool.node_sizes(10**6)], wish.nodes if wish.nodes_given else None
         made = [gang for gang in every_gang(pool, nodes) if gang.gpus <= 64]
         assert gangs
         holding = [gang for gang in made if holds(wish, gang, pool, known, "high")]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.entities import Accelerator
 from gpujob.catalog.images.versions import release
-from gpujob.fleet.assembly.future_nodes import facts_of_new, origins_of_new, vendor_said, with_machine, within_machine
+from gpujob.fleet.assembly.future_nodes import facts_of_new, origins_of_new, vendor_named, with_machine, within_machine
 from gpujob.fleet.assembly.node_state import unknown_devices
 from gpujob.fleet.devices.group import DeviceGroup, also_counted_as
 from gpujob.fleet.dra.claim_request import DeviceRequest, of_all
@@ -101,7 +101,7 @@ def _is_assumed(admin: AdminPool, groups: list[DeviceGroup], facts: DeviceFacts,
     """Whether the vendor of the devices is unknown, or nodes have devices of several vendors."""
     if groups:
         return len({group.facts.vendor for group in groups}) > 1
-    return facts.accelerator is None and vendor_said(admin, catalog) is None
+    return facts.accelerator is None and vendor_named(admin, catalog) is None
 
 
 def _beyond_card(admin: AdminPool, facts: DeviceFacts) -> tuple[Finding, ...]:
@@ -157,7 +157,7 @@ def _no_one_model(word: str, catalog: Catalog) -> Finding:
 def _common_facts(admin: AdminPool, groups: list[DeviceGroup], catalog: Catalog) -> tuple[DeviceFacts, Finding | None]:
     """The facts that hold for every node of an admin's pool, or the problem that there are none."""
     row = catalog.device(admin.accelerator) if admin.accelerator else None
-    vendor = groups[0].facts.vendor if groups else vendor_said(admin, catalog) or Vendor.NVIDIA
+    vendor = groups[0].facts.vendor if groups else vendor_named(admin, catalog) or Vendor.NVIDIA
     vendor = row.vendor if row else vendor
     fallback = DeviceFacts(vendor, row, row.usable_bytes if row else None)
     if admin.accelerator and row is None:

@@ -61,7 +61,7 @@ def _machine(instance_type: str) -> str:
     return f"instance type {one_line(instance_type[:63])}" if instance_type else "the cloud's machine"
 
 
-def vendor_said(admin: AdminPool, catalog: Catalog) -> Vendor | None:
+def vendor_named(admin: AdminPool, catalog: Catalog) -> Vendor | None:
     """The vendor of the devices by the GPUPool's resource, or by the labels that it selects; None if they leave it open."""
     if admin.resource and (said := vendor_of(admin.resource)):
         return said

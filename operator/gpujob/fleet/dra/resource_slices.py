@@ -185,8 +185,8 @@ def _unread(spec: Table, read: int) -> str:
     missed = there - read
     if missed <= 0:
         return ""
-    if several := _nodes_said(spec) or next(
-        filter(None, map(_nodes_said, map(_body, tables(spec, "devices")[:MOST]))), ""
+    if several := _nodes_named(spec) or next(
+        filter(None, map(_nodes_named, map(_body, tables(spec, "devices")[:MOST]))), ""
     ):
         sentence = f"{missed} of its {there} devices are for several nodes ({several}), which is not read; nothing is placed on them"
         return sentence if spec["driver"] in GPU_DRIVERS else ""
@@ -198,7 +198,7 @@ def _body(raw: Table) -> Table:
     return table(raw, "basic") or raw
 
 
-def _nodes_said(holder: Table) -> str:
+def _nodes_named(holder: Table) -> str:
     """The field by which a slice or a device of one is offered to several nodes; empty if none is."""
     return "allNodes" if holder.get("allNodes") is True else "nodeSelector" if holder.get("nodeSelector") else ""
 

@@ -237,14 +237,14 @@ def _least_memory(demand: Demand, pool: Pool, catalog: Catalog) -> tuple[int, Ga
     elif _is_counted(pool):
         gangs = [gang for alike in largest_gangs(demand, pool, catalog) for gang in alike]
     else:
-        gangs = [Gang(demand.gang.nodes if demand.nodes_said else MOST_NODES, MOST_ON_A_NODE)]
+        gangs = [Gang(demand.gang.nodes if demand.nodes_given else MOST_NODES, MOST_ON_A_NODE)]
     each = [(needs.on(gang.gpus).expected, gang) for gang in gangs if gang.gpus == 1 or not _is_on_one(demand)]
     return min(each, default=(needed(demand) or 0, demand.gang), key=itemgetter(0))
 
 
 def _is_on_one(demand: Demand) -> bool:
     """Whether the job says that its model is whole on each GPU."""
-    return demand.model is not None and demand.model.sharding_said and demand.model.sharding is Sharding.NONE
+    return demand.model is not None and demand.model.sharding_given and demand.model.sharding is Sharding.NONE
 
 
 def _is_counted(pool: Pool) -> bool:

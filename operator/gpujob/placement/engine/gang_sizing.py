@@ -60,7 +60,7 @@ def estimated(
     # A model that is spread takes its whole size on one GPU.
     pools: dict[Gang, list[str]] = {}
     limits = most_gpus(demand, fleet, catalog, only) if choosing else None
-    by_size = pools_by_size(fleet, demand.nodes if demand.nodes_said else 1, None if choosing else only)
+    by_size = pools_by_size(fleet, demand.nodes if demand.nodes_given else 1, None if choosing else only)
     scopes = [(by_size, tight)]
     if tight and not choosing:
         some, none = by_admission(by_size, demand, fleet, catalog)
@@ -132,7 +132,7 @@ def fewer(demand: Demand, gang: Gang, pool: Pool, catalog: Catalog, most: float 
     of those that divide the model's heads, and of the others.
     """
     _, sizes, whole, _ = pool.size
-    nodes = demand.gang.nodes if demand.nodes_said else None
+    nodes = demand.gang.nodes if demand.nodes_given else None
     needs = division(demand.model, demand, SEVERAL, catalog) if demand.model is not None else None
     groups = groups_in_search_order(nodes, sizes, whole, _heads(demand, needs) if needs is not None else None)
     smaller = [(group.divided, group.largest(min(gang.gpus - 1, most))) for group in groups]
@@ -145,9 +145,9 @@ def largest_gangs(demand: Demand, pool: Pool, catalog: Catalog) -> Sequence[Sequ
     """The largest gang of each group that a pool's usable nodes form for a model that says no number of GPUs, those that divide
     the model's heads apart from those that do not: if one of them does not hold the model, no other of its group does.
     """
-    model, nodes = demand.model, demand.gang.nodes if demand.nodes_said else None
+    model, nodes = demand.model, demand.gang.nodes if demand.nodes_given else None
     needs = division(model, demand, SEVERAL, catalog) if model is not None else None
-    if model is None or needs is None or (model.sharding_said and model.sharding is Sharding.NONE):
+    if model is None or needs is None or (model.sharding_given and model.sharding is Sharding.NONE):
         return ((Gang(nodes or 1, 1),),)
     _, sizes, whole, _ = pool.size
     if nodes is not None and nodes > MOST_NODES:
@@ -162,9 +162,9 @@ def largest_gangs(demand: Demand, pool: Pool, catalog: Catalog) -> Sequence[Sequ
 def is_open_ended(demand: Demand) -> bool:
     """Whether neither GPUs nor nodes are said, so that gangs of up to MOST_NODES nodes are tried for a model."""
     model = demand.model
-    if model is None or not demand.sized_by_model or demand.nodes_said:
+    if model is None or not demand.sized_by_model or demand.nodes_given:
         return False
-    return not (model.sharding_said and model.sharding is Sharding.NONE)
+    return not (model.sharding_given and model.sharding is Sharding.NONE)
 
 
 def _as_named(demand: Demand, gang: Gang, fleet: Fleet, catalog: Catalog) -> Iterator[Gang]:
@@ -176,7 +176,7 @@ def _as_named(demand: Demand, gang: Gang, fleet: Fleet, catalog: Catalog) -> Ite
     if model is None or work is None:
         yield gang
         return
-    if model.sharding_said or gang.gpus == 1 or model.method is Method.INFERENCE:
+    if model.sharding_given or gang.gpus == 1 or model.method is Method.INFERENCE:
         yield gang.sized(estimates_of(_spread(work) if demand.spreads(gang) else work).on(gang.gpus))
         return
     whole, shared = estimates_of(work).on(gang.gpus), partial(estimates_of(_spread(work)).on, gang.gpus)
@@ -205,8 +205,8 @@ def _alternatives(
 
     If none holds it: the fewest that nearly do, else the gang that would, however many nodes it has.
     """
-    model, nodes = demand.model, demand.gang.nodes if demand.nodes_said else None
-    if model is not None and model.sharding_said and model.sharding is Sharding.NONE:
+    model, nodes = demand.model, demand.gang.nodes if demand.nodes_given else None
+    if model is not None and model.sharding_given and model.sharding is Sharding.NONE:
         return dict.fromkeys(memories, (Gang(nodes or 1, 1),))
     heads = _heads(demand, needs)
     found: dict[float, dict[Gang, None]] = {memory: {} for memory in memories}

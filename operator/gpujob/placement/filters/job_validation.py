@@ -92,7 +92,7 @@ def vendors_left(demand: Demand) -> frozenset[Vendor]:
     return demand.vendors & of_images if of_images else demand.vendors
 
 
-def is_said(place: str, demand: Demand) -> bool:
+def has_field(place: str, demand: Demand) -> bool:
     """Whether the job has the field that a `NoFeature` must be replaced by."""
     if place.startswith("images."):
         return any(place == f"images.{own.backend.lower()}" for own in demand.own_images)
@@ -101,7 +101,7 @@ def is_said(place: str, demand: Demand) -> bool:
 
 def _instead(known: NoFeature, demand: Demand) -> str:
     """What a word that is no feature is, and what to write instead of it; nothing if the job says that already."""
-    if known.place and is_said(known.place, demand):
+    if known.place and has_field(known.place, demand):
         return f"is no feature; leave it out, because the job has spec.{known.place}"
     if known.vendor and not known.place and vendors_left(demand) == {known.vendor}:
         return f"is no feature; leave it out, because the job runs on {known.vendor} only"

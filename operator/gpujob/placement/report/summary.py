@@ -202,7 +202,7 @@ def _with_clauses(said: str, *clauses: str) -> str:
 
 def _rank(decision: Decision, chosen: Candidate, fitting: Sequence[Candidate]) -> tuple[str, str]:
     """The rank of the chosen candidate among those with room, and its advantage over the cheapest."""
-    asked, said = decision.demand.objective, decision.demand.objective_said
+    asked, said = decision.demand.objective, decision.demand.objective_given
     objective = objective_used(asked, fitting)
     if objective is Objective.SPEED and chosen.speed is not None:
         return "fastest of {} pools with room", ""

@@ -103,7 +103,7 @@ class Demand:
     """The model whose memory is estimated, in place of gpu_memory."""
     sized_by_model: bool = False
     """Whether the number of GPUs follows from the model, because the job names none."""
-    nodes_said: bool = False
+    nodes_given: bool = False
     """Whether the job names its number of nodes."""
     vendors: frozenset[Vendor] = frozenset(Vendor)
     accelerators_allowed: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ class Demand:
     budgeted: bool = False
     """Whether placement.budget is set, so that the price must be known."""
     objective: Objective = Objective.VALUE
-    objective_said: bool = True
+    objective_given: bool = True
     """Whether the job names its objective."""
     work: Work = TRAINING
     framework: str = DEFAULT_FRAMEWORK
@@ -306,7 +306,7 @@ class Demand:
         sharded elsewhere, as a job that names no number is.
         """
         model = self.model
-        if model is None or model.sharding_said or gang.gpus == 1:
+        if model is None or model.sharding_given or gang.gpus == 1:
             return False
         return self.sized_by_model or gang.sharded or model.method is Method.INFERENCE
 

@@ -37,7 +37,7 @@ def demand_of(job: GPUJob) -> Demand:
         gpu_memory=_bytes(spec.gpu_memory),
         model=model_demand(spec.model) if spec.model else None,
         sized_by_model=spec.model is not None and spec.gpus_per_node is None and not spec.shapes,
-        nodes_said=spec.nodes is not None,
+        nodes_given=spec.nodes is not None,
         work=_work(spec.model) if spec.model else TRAINING,
         vendors=frozenset(Vendor(v) for v in placement.vendors)
         if placement and placement.vendors
@@ -51,7 +51,7 @@ def demand_of(job: GPUJob) -> Demand:
         max_price=parse_dollars(placement.max_price_per_hour) if placement and placement.max_price_per_hour else None,
         budgeted=placement is not None and placement.budget is not None,
         objective=_objective(spec),
-        objective_said=bool(placement and placement.objective),
+        objective_given=bool(placement and placement.objective),
         framework=framework.name.lower() if framework else DEFAULT_FRAMEWORK,
         framework_version=framework.version if framework else None,
         python=framework.python if framework else None,

@@ -43,14 +43,14 @@ class ModelDemand:
     parameters: int | None = None
     method: Method = Method.FULL
     precision: Precision = Precision.MIXED
-    precision_said: bool = True
+    precision_given: bool = True
     optimizer: Optimizer = Optimizer.ADAMW
     batch: int | None = None
     accumulates: bool = False
     sequence: int = 2048
     checkpointing: Checkpointing = Checkpointing.NONE
     sharding: Sharding = Sharding.NONE
-    sharding_said: bool = False
+    sharding_given: bool = False
     tensor_parallel: bool = False
     """Whether Inference divides every layer over the GPUs; assumed for several GPUs if the job does not say."""
     rank: int = 16
@@ -69,14 +69,14 @@ def model_demand(model: Model) -> ModelDemand:
         parameters=parse_parameters(model.parameters) if model.parameters else None,
         method=Method(model.method or Method.FULL),
         precision=precision_of(model),
-        precision_said=model.precision is not None,
+        precision_given=model.precision is not None,
         optimizer=Optimizer(model.optimizer or Optimizer.ADAMW),
         batch=model.batch_per_gpu,
         accumulates=(model.gradient_accumulation or 1) > 1,
         sequence=model.sequence_length or 2048,
         checkpointing=Checkpointing(model.gradient_checkpointing or Checkpointing.NONE),
         sharding=Sharding(model.sharding or Sharding.NONE),
-        sharding_said=model.sharding is not None,
+        sharding_given=model.sharding is not None,
         rank=(lora and lora.rank) or 16,
         targets=tuple(sorted(lora.targets)) if lora and lora.targets else ATTENTION_TARGETS,
         max_tokens=load.max_tokens if load else None,
@@ -136,7 +136,7 @@ def workload_of(model: ModelDemand, catalog: Catalog) -> Workload | None:
 
 def stored_format(model: ModelDemand, catalog: Catalog) -> str:
     """The format of served weights if the job names none: the published one of the model's name."""
-    if model.method is not Method.INFERENCE or model.precision_said or model.name is None or model.parameters:
+    if model.method is not Method.INFERENCE or model.precision_given or model.name is None or model.parameters:
         return ""
     return catalog.stored(model.name)
 

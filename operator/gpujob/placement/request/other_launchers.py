@@ -24,7 +24,7 @@ class Counted(NamedTuple):
 
 class _Launcher(NamedTuple):
     """A launcher: its subcommands, its options with a number, those that change their meaning, and whether a script follows them.
-    `default`: what it takes one of, whatever the job has: where `unless_said`, if no option with a number is there. `ids`: the option
+    `default`: what it takes one of, whatever the job has: where `unless_given`, if no option with a number is there. `ids`: the option
     with the numbers of GPUs, and the text before them.
     """
 
@@ -33,7 +33,7 @@ class _Launcher(NamedTuple):
     unless: frozenset[str]
     has_script: bool = True
     default: tuple[str, Counted] | None = None
-    unless_said: bool = False
+    unless_given: bool = False
     ids: tuple[str, str] = ("", "")
 
 
@@ -58,7 +58,7 @@ _VLLM: Final = _Launcher(
         "no --tensor-parallel-size",
         _TENSOR_PARALLEL._replace(remedy="the engine uses one, write --tensor-parallel-size={}"),
     ),
-    unless_said=True,
+    unless_given=True,
 )
 _OF_VLLM: Final = (("serve",), ("run-batch",), ("bench", "throughput"), ("bench", "latency"))
 
@@ -101,7 +101,7 @@ def counted_by(launcher: str, rest: Sequence[str]) -> Iterator[tuple[str, int, C
         # With a number of machines the processes are those of all machines.
         if counted and re.fullmatch("[0-9]{1,6}", value) and not (name == "num_processes" and "num_machines" in said):
             yield text, int(value), counted
-    if known.default and not (found and known.unless_said) and not any("$" in word for word in rest):
+    if known.default and not (found and known.unless_given) and not any("$" in word for word in rest):
         text, counted = known.default
         yield text, 1, counted
 

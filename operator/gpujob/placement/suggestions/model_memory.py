@@ -104,9 +104,9 @@ def _narrower(demand: Demand, model: ModelDemand, pool: Pool) -> Iterator[Propos
     has = pool.accelerator.features if pool.accelerator is not None else frozenset()
     for place, (precision, wider) in enumerate(SERVED_IN):
         if model.precision in wider and not has.isdisjoint(FORMATS[precision]):
-            changed = demand.with_model(replace(model, precision=precision, precision_said=True))
+            changed = demand.with_model(replace(model, precision=precision, precision_given=True))
             changed = replace(changed, precision=precision)
-            before = model.precision.value if model.precision_said else None
+            before = model.precision.value if model.precision_given else None
             distance = costs.NARROWER_WEIGHTS + place * costs.NEXT_NAME
             yield cut(distance, "spec.model.precision", before, precision.value, changed)
 
@@ -131,7 +131,7 @@ def more_nodes(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Cata
     for size, count in pool.node_sizes(NODES_OF_A_JOB):
         nodes = _fewest_nodes(needs, pool.memory, size, count)
         if nodes:
-            changed = demand.but(gangs=(Gang(nodes, 1),), nodes_said=True)
+            changed = demand.but(gangs=(Gang(nodes, 1),), nodes_given=True)
             yield proposed(costs.MORE_NODES + nodes / NODES_OF_A_JOB, "spec.nodes", None, nodes, changed)
 
 
@@ -157,13 +157,13 @@ def _spread_out(demand: Demand, model: ModelDemand, candidate: Candidate) -> Ite
     shards = demand.spreads(gang) or model.sharding in (Sharding.FSDP, Sharding.ZERO3, Sharding.TENSOR_PARALLEL)
     usual = Sharding.TENSOR_PARALLEL if model.method is Method.INFERENCE else Sharding.FSDP
     if model.sharding is not usual and not shards and (gang.gpus > 1 or demand.sized_by_model):
-        sharded = replace(model, sharding=usual, sharding_said=True)
-        before = model.sharding.value if model.sharding_said else None
+        sharded = replace(model, sharding=usual, sharding_given=True)
+        before = model.sharding.value if model.sharding_given else None
         yield proposed(costs.SHARDED, "spec.model.sharding", before, usual.value, demand.with_model(sharded))
     if demand.sized_by_model or gang.entry is not None:
         return
-    if not (model.sharding_said and model.sharding is Sharding.NONE):
-        free = demand.but(sized_by_model=True, gangs=(Gang(gang.nodes if demand.nodes_said else 1, 1),))
+    if not (model.sharding_given and model.sharding is Sharding.NONE):
+        free = demand.but(sized_by_model=True, gangs=(Gang(gang.nodes if demand.nodes_given else 1, 1),))
         yield proposed(costs.GPUS_FROM_MODEL, "spec.gpusPerNode", gang.gpus_per_node, None, free)
     if shards:
         more = gang.gpus_per_node * 2

@@ -41,7 +41,7 @@ def within_quota(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
                 yield from _less_for_each_pod(demand, attribute, rest)
             elif name.endswith(STORAGE):
                 yield from within_storage(demand, name, most // nodes)
-            if nodes > 1 and (demand.nodes_said or not demand.sized_by_model):
+            if nodes > 1 and (demand.nodes_given or not demand.sized_by_model):
                 yield from _fewer_pods(demand, candidate, name, most)
             if name in pool.all_counted_as and most > 0 and not demand.sized_by_model:
                 yield from _fewer_devices(demand, candidate, most)

@@ -42,7 +42,7 @@ def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     that a pod needs, and of these within the job's price limit.
     """
     pool, gang = candidate.pool, candidate.gang
-    if demand.sized_by_model and not demand.nodes_said:
+    if demand.sized_by_model and not demand.nodes_given:
         return  # The job names no number, so only a smaller model helps.
     asked = demand.only(gang)
     able = able_nodes(asked, pool)
@@ -74,7 +74,7 @@ def _gpus_on_each(nodes: Iterable[PoolNode], gang: Gang) -> int:
 
 def one_node(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """One node, if several cannot mount a volume at once."""
-    if candidate.gang.nodes > 1 and (demand.nodes_said or not demand.sized_by_model):
+    if candidate.gang.nodes > 1 and (demand.nodes_given or not demand.sized_by_model):
         yield fewer_nodes(demand, candidate, 1)
 
 

@@ -10,7 +10,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices import identity
 from gpujob.catalog.devices.families import vendor_of
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.placement.filters.job_validation import NOT_FEATURES, is_accelerator, is_said, vendors_left
+from gpujob.placement.filters.job_validation import NOT_FEATURES, has_field, is_accelerator, vendors_left
 from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
 from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, proposed
@@ -69,7 +69,7 @@ def _features(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Propos
     words = demand.requires
     unknown = [word for word in words if word not in catalog.features]
     others = [NOT_FEATURES[word.lower()] for word in unknown if word.lower() in NOT_FEATURES]
-    missing = {other.place for other in others if other.place and not is_said(other.place, demand)}
+    missing = {other.place for other in others if other.place and not has_field(other.place, demand)}
     connected = [pool.name for pool in fleet.pools if pool.fabric is not None]
     if not unknown or missing - ({"placement.pools"} if connected else set()):
         return
