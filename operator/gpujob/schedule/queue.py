@@ -251,9 +251,9 @@ class _Snapshot:
         # Free devices and quotas only shrink: equal demands without reservations share that result.
         if demand in self._unhelped:
             return NOTHING_HELPS
-        for hold in waits_for(demand, self._ledger.seen(self._fleet), self._catalog):
-            if self._ledger.take(self._fleet, demand, hold):
-                self._fleet, self.all_refused = self._fleet.led_by([_held(job, hold, level.priority)]), False
+        for reservation in waits_for(demand, self._ledger.seen(self._fleet), self._catalog):
+            if self._ledger.take(self._fleet, demand, reservation):
+                self._fleet, self.all_refused = self._fleet.led_by([_reserved(job, reservation, level.priority)]), False
         if self._fleet is not before:
             return ""
         self._unhelped.add(demand)
@@ -272,7 +272,12 @@ def _taken(job: PendingJob, choice: Choice, priority: int) -> Ahead:
     return Ahead(job.name, job.namespace, priority, gang.nodes, gang.gpus_per_node, taking, waits=False)
 
 
-def _held(job: PendingJob, hold: Reservation, priority: int) -> Ahead:
+def _reserved(job: PendingJob, reservation: Reservation, priority: int) -> Ahead:
     """The reservation of a waiting job."""
-    taking = Taking(hold.pool.resource, hold.on, hold.needs + hold.pool.overhead, linked=hold.nodes > 1)
-    return Ahead(job.name, job.namespace, priority, hold.nodes, hold.gpus, taking, waits=True)
+    taking = Taking(
+        reservation.pool.resource,
+        reservation.on,
+        reservation.needs + reservation.pool.overhead,
+        linked=reservation.nodes > 1,
+    )
+    return Ahead(job.name, job.namespace, priority, reservation.nodes, reservation.gpus, taking, waits=True)

@@ -31,13 +31,13 @@ class QuotaLedger:
         """A fleet with the quotas of this ledger."""
         return fleet if fleet.quotas is self._left else replace(fleet, quotas=self._left)
 
-    def take(self, fleet: Fleet, demand: Demand, hold: Reservation) -> bool:
+    def take(self, fleet: Fleet, demand: Demand, reservation: Reservation) -> bool:
         """Charges the whole gang of a reservation, unless the quotas of its namespace leave too little for it."""
-        taken = hold.pool.taken(hold.gpus, hold.needs, hold.nodes, demand.new_claims)
-        quotas = self.seen(fleet).quotas_for(demand.namespace, demand.priority_class, hold.pool)
+        taken = reservation.pool.taken(reservation.gpus, reservation.needs, reservation.nodes, demand.new_claims)
+        quotas = self.seen(fleet).quotas_for(demand.namespace, demand.priority_class, reservation.pool)
         if shortages(quotas, taken)[0]:
             return False
-        charge = demand.namespace, taken, fleet.pod_traits(demand.priority_class, hold.pool)
+        charge = demand.namespace, taken, fleet.pod_traits(demand.priority_class, reservation.pool)
         self._all.append(charge)
         self._left = quotas_after(self._left, *charge)
         return True

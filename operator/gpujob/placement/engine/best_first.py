@@ -20,7 +20,7 @@ from gpujob.placement.filters.selection import PoolClass
 from gpujob.placement.images.image import Image
 from gpujob.placement.scoring import score, waiting
 from gpujob.placement.scoring.pool_order import PoolOrder, PoolScore, order_pools
-from gpujob.placement.scoring.reservations import Reservation, holds_nothing, nearest
+from gpujob.placement.scoring.reservations import Reservation, nearest, waits_for_more
 from gpujob.placement.scoring.score import Aim, PoolResult, Rank, Worth
 from gpujob.placement.scoring.waiting import Danger
 from gpujob.values.finding import Finding
@@ -286,7 +286,7 @@ class LazyCandidate:
     def nearest(self) -> Reservation | None:
         """The nodes that lack the fewest devices; None if more than devices is missing."""
         for image, trial in self._busy_images():
-            if trial is None or not holds_nothing(trial.candidate.reasons):
+            if trial is None or not waits_for_more(trial.candidate.reasons):
                 return nearest(self._search.demand, self._pool, image.size)
         return None
 

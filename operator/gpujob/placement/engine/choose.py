@@ -26,7 +26,7 @@ from gpujob.placement.images.selection import selector_of
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring import score, waiting
 from gpujob.placement.scoring.candidate import Choice
-from gpujob.placement.scoring.reservations import Reservation, holds_of_room
+from gpujob.placement.scoring.reservations import Reservation, reservations_of_room
 from gpujob.placement.scoring.score import Aim, PoolResult, Rank, Worth
 from gpujob.values.vocabulary import Objective, Verdict
 
@@ -106,11 +106,15 @@ def waits_for(demand: Demand, fleet: Fleet, catalog: Catalog) -> tuple[Reservati
         if best is None:
             candidates = [each for search in asked for each in search.candidates(_plain(objective))]
             return _nearest(candidates, objective)
-        return (*holds_of_room(best), *_nearest(_better_that_are_busy(best, asked, objective), objective))
+        return (*reservations_of_room(best), *_nearest(_better_that_are_busy(best, asked, objective), objective))
 
 
 def _nearest(candidates: Iterable[LazyCandidate], objective: Objective) -> tuple[Reservation, ...]:
-    found = [(hold.lacking, each.bound(_plain(objective)), hold) for each in candidates if (hold := each.nearest())]
+    found = [
+        (reservation.lacking, each.bound(_plain(objective)), reservation)
+        for each in candidates
+        if (reservation := each.nearest())
+    ]
     return (min(found, key=lambda each: each[:2])[2],) if found else ()
 
 

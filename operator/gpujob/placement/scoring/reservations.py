@@ -23,7 +23,7 @@ from gpujob.placement.scoring.score import PoolResult
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Reason
 
-HOLDS_NOTHING: Final = frozenset(
+NOT_DEVICES: Final = frozenset(
     {Reason.QUOTA_EXCEEDED, Reason.MAY_GROW, Reason.NODES_DID_NOT_COME, Reason.UNSCHEDULABLE}
 )
 """Reasons of an unavailable candidate that no released device resolves."""
@@ -42,9 +42,9 @@ class Reservation:
     """Devices of these nodes that must become free before the job starts."""
 
 
-def holds_nothing(reasons: Iterable[Finding]) -> bool:
+def waits_for_more(reasons: Iterable[Finding]) -> bool:
     """Whether an unavailable candidate waits for more than devices."""
-    return any(finding.reason in HOLDS_NOTHING for finding in reasons)
+    return any(finding.reason in NOT_DEVICES for finding in reasons)
 
 
 def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Reservation | None:
@@ -66,11 +66,11 @@ def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Reservation |
             chosen.append(node)
         if scattered and len(chosen) == demand.nodes:
             break
-    whole = [_hold(demand, pool, chosen) for chosen in domains.values() if len(chosen) == demand.nodes]
-    return min(whole, key=lambda hold: (hold.lacking, hold.on), default=None)
+    whole = [_reservation(demand, pool, chosen) for chosen in domains.values() if len(chosen) == demand.nodes]
+    return min(whole, key=lambda one: (one.lacking, one.on), default=None)
 
 
-def holds_of_room(trial: PoolResult) -> tuple[Reservation, ...]:
+def reservations_of_room(trial: PoolResult) -> tuple[Reservation, ...]:
     """The room that a job has now; empty if nodes must be added first."""
     nodes, gang = trial.room.nodes, trial.candidate.gang
     if trial.room.coming or not all(node.name for node in nodes):
@@ -87,7 +87,7 @@ def _has_room_without_gpu_pods(demand: Demand, asked: Resources, node: PoolNode)
     return node.share_base.covers(node_needs(demand, emptied))
 
 
-def _hold(demand: Demand, pool: Pool, nodes: Iterable[PoolNode]) -> Reservation:
+def _reservation(demand: Demand, pool: Pool, nodes: Iterable[PoolNode]) -> Reservation:
     gpus = demand.gpus_per_node
     nodes = sorted(nodes, key=lambda node: node.name)
     on = tuple((node.name, max(0, min(node.free, gpus))) for node in nodes)
