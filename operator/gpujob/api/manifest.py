@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from gpujob.api.suggestions import choices, field_of_choice, hint, hint_of_spec, meant, right_word
+from gpujob.api.suggestions import choices, closest_word, field_of_choice, hint, hint_of_spec, meant
 from gpujob.api.table_examples import is_variable, list_example, shown, table_example
 from gpujob.api.valid_part import further_problems
 from gpujob.api.validation.rule import Rule, broken
@@ -263,7 +263,7 @@ def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
             name, _, value = given[:60].partition("=")
             return f"must be a table; write {{name: {one_line(name)}, value: {json.dumps(value)}}}, got {_given(given)}"
         case "tuple_type" if isinstance(given, str):
-            wanted = right_word(given[:60], choices(kind, problem["loc"]))
+            wanted = closest_word(given[:60], choices(kind, problem["loc"]))
             return f"must be a list, for example {_as_list(wanted, problem['loc'])}, got {_given(given)}"
         case "model_type" if problem["loc"][-1] in ALLOWING and isinstance(given, (list, str)):
             names = listed(str(each)[:63] for each in (given[:4] if isinstance(given, list) else [given]))

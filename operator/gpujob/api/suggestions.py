@@ -136,7 +136,7 @@ def _literals(annotation: Any) -> Iterator[str]:
         yield from _literals(part)
 
 
-def right_word(given: str, words: Sequence[str]) -> str:
+def closest_word(given: str, words: Sequence[str]) -> str:
     """The one of `words` that is most likely meant; what was given without such a one."""
     return meant(given, words).removeprefix(MEANT).removesuffix("?") or given
 

@@ -155,7 +155,7 @@ class _Snapshot:
         self.all_refused = True
         """Whether it is as it was at first, and each job was refused but those that only ask for a plan."""
         self._tried: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
-        self._choosy = fleet.asks_namespaces
+        self._choosy = fleet.depends_on_namespaces
         self._ledger = QuotaLedger()
         self._unhelped: set[Demand] = set()
         """Demands of this level that reservations do not help."""

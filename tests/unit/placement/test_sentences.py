@@ -460,7 +460,7 @@ def test_a_wait_says_all_that_it_waits_for() -> None:
         == "fits pool h100-sxm-ondemand, which has no usable node now: node h1 is cordoned; node h2 is not Ready"
     )
     assert (
-        summary.in_words(found.candidates[0], found.candidates[0].reasons)
+        summary.reasons_text(found.candidates[0], found.candidates[0].reasons)
         == "node h1 is cordoned; node h2 is not Ready"
     )
     # What the first reason names already is not said again.

@@ -153,7 +153,7 @@ def test_candidates_of_a_status() -> None:
     wordy = first._replace(reasons=(replace(first.reasons[0], sentence="x" * 600, numbers=()),))
     (long,) = job_status.refused(job(), replace(BUSY, candidates=(wordy,)), NOW)["candidates"]
     assert long["message"] == "x" * 512
-    words = job_status.words_of_refusal(NEVER)
+    words = job_status.message_of_refusal(NEVER)
     assert (words["verdict"], words["reason"], len(words["of"])) == ("Impossible", "Impossible", 1)
     assert job_status.refused(job(attempt=2), NEVER, NOW, State.QUEUED)["state"] == "Queued"
 

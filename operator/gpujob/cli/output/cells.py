@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from gpujob.memory.phases import Components
-from gpujob.placement.report.summary import in_words
+from gpujob.placement.report.summary import reasons_text
 from gpujob.placement.scoring.candidate import Candidate, speed_text
 from gpujob.values.finding import Dollars, Finding, Need, Size, counted, listed
 from gpujob.values.quantity import MI
@@ -112,11 +112,11 @@ ABOVE: Final = "the reason above"
 
 
 def why(candidate: Candidate, general: Container[Finding], *, every: bool = False) -> str:
-    """The reasons of the candidate, as `in_words` says them; those that hold for every pool by reference to the sentence above."""
+    """The reasons of the candidate, as `reasons_text` says them; those that hold for every pool by reference to the sentence above."""
     own = [finding for finding in candidate.reasons if finding not in general]
     if not own:
         return ABOVE if candidate.reasons else ""
-    return "as above; " * (len(own) < len(candidate.reasons)) + in_words(candidate, own, every=every)
+    return "as above; " * (len(own) < len(candidate.reasons)) + reasons_text(candidate, own, every=every)
 
 
 def money(micro: int | None) -> str:

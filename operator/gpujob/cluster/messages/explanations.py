@@ -183,7 +183,7 @@ class Explanations:
                 took += clock() - began
                 await self._piece.pause()
                 began = clock()
-            words = b"" if decided.job.plan_only else digest_of(job_status.words_of_refusal(decided.decision))
+            words = b"" if decided.job.plan_only else digest_of(job_status.message_of_refusal(decided.decision))
             held = self._words[id(answer)] = answer.fleet, words, took + clock() - began
         return held[1:]
 

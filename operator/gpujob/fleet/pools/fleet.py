@@ -61,7 +61,7 @@ class Fleet:
         return tuple(map(attrgetter("answers"), self.pools))
 
     @cached_property
-    def asks_namespaces(self) -> bool:
+    def depends_on_namespaces(self) -> bool:
         """Whether some pool depends on the namespace of a job."""
         return any(pool.namespaces or pool.host_devices or pool.fabric for pool in self.pools)
 

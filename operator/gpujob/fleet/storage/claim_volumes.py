@@ -21,7 +21,7 @@ from gpujob.fleet.storage.volume_records import (
     StorageClass,
     VolumeClaim,
 )
-from gpujob.fleet.storage.volume_ties import HOSTNAME, UNTIED, Tie, alternatives_in_words, one_of
+from gpujob.fleet.storage.volume_ties import HOSTNAME, UNTIED, Tie, alternatives_text, one_of
 
 HIDDEN: Final = "redacted"
 """The StorageClass of claims in older captures, which do not keep its name."""
@@ -200,7 +200,7 @@ class Volumes:
         # For a node to be added one local disk stands for all: none of them is on it.
         of_names = [tie for tie in ties if tie.named is not None]
         requires = one_of([*(tie for tie in ties if tie.named is None), *of_names[:1]])
-        return Volume(name, nodes, source + alternatives_in_words(ties), *said, requires, remedy or REMEDY)
+        return Volume(name, nodes, source + alternatives_text(ties), *said, requires, remedy or REMEDY)
 
     def nodes_of(self, tie: Tie) -> frozenset[str]:
         """The names of the nodes that a tie allows. Those of a local disk are looked up: each of many nodes may have several."""

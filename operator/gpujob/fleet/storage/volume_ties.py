@@ -113,7 +113,7 @@ def new_node_mounts(ties: Sequence[Tie], selector: Selector) -> bool:
 UNTIED: Final = Tie()
 
 
-def alternatives_in_words(ties: Sequence[Tie]) -> str:
+def alternatives_text(ties: Sequence[Tie]) -> str:
     """What is required of a node that must satisfy one of these, at least one, whatever their order: the names of many local disks'
     nodes are one list.
     """

@@ -25,7 +25,7 @@ def rejections(demand: Demand, pool: Pool, node: PoolNode, image_size: int | Non
         found.append(Reason.TAINT_NOT_TOLERATED)
     if node.total is not None and node.total < demand.gpus_per_node and not pool.pending:
         found.append(Reason.POOL_TOO_SMALL)
-    if not node.allocatable.covers(asked_of(demand)):
+    if not node.allocatable.covers(pod_request(demand)):
         found.append(Reason.NODE_TOO_SMALL)
     if _disk_short(demand, node, image_size):
         found.append(Reason.DISK_TOO_SMALL)
@@ -74,7 +74,7 @@ def _mounts(demand: Demand, mountable: frozenset[str], pool: Pool, node: PoolNod
     return mounts_on_new(demand, pool) if node.coming else node.name in mountable
 
 
-def asked_of(demand: Demand) -> Resources:
+def pod_request(demand: Demand) -> Resources:
     """A pod, and CPU, memory and disk that it requests: the job's own requests, else the LimitRange minimum; /dev/shm counts as
     memory.
     """

@@ -17,11 +17,11 @@ from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.pools.reserve import as_if_first
 from gpujob.placement.capacity.busy_nodes import has_nothing_else, queued_behind, why_busy
 from gpujob.placement.capacity.node_filters import (
-    asked_of,
     disk_needed,
     lacks_label,
     largest_image,
     mounts_on_new,
+    pod_request,
     rejections,
 )
 from gpujob.placement.capacity.pod_resources import needs_later, node_needs, smallest
@@ -201,7 +201,7 @@ def all_able(demand: Demand, pool: Pool, image_size: int | None) -> bool:
         and not lacks(stock.handlers, pool.handler)
         and stock.selected
         and stock.least_devices >= demand.gpus_per_node
-        and stock.least.covers(asked_of(demand))
+        and stock.least.covers(pod_request(demand))
         and (image_size is None or stock.least_disk >= disk_needed(demand, image_size))
     )
 

@@ -11,7 +11,7 @@ from gpujob.fleet.kubernetes.runtime_classes import lacks
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
 from gpujob.fleet.storage.volume_ties import SUCCESSORS
-from gpujob.placement.capacity.node_filters import asked_of, disk_needed, lacks_label, rejections
+from gpujob.placement.capacity.node_filters import disk_needed, lacks_label, pod_request, rejections
 from gpujob.placement.capacity.pod_resources import minimum_of
 from gpujob.placement.capacity.topology import too_scattered
 from gpujob.placement.request.demand import Demand
@@ -232,8 +232,8 @@ def _added(more: int, pool: Pool) -> str:
 def _nodes_too_small(demand: Demand, pool: Pool, nodes: Sequence[PoolNode]) -> Iterator[Finding]:
     """The resource that too few nodes have; if each one alone is on enough nodes, those that some lack, all at once."""
     yield from _take_no_pods(nodes)
-    asked, whole = asked_of(demand) + pool.overhead, [node.allocatable + pool.overhead for node in nodes]
-    of = partial(whence, demand, pool, asked_of(demand))
+    asked, whole = pod_request(demand) + pool.overhead, [node.allocatable + pool.overhead for node in nodes]
+    of = partial(whence, demand, pool, pod_request(demand))
     parts = [
         ("CPU", Cores, asked.millicores, [each.millicores for each in whole]),
         ("memory", Need, asked.memory, [each.memory for each in whole]),

@@ -80,7 +80,7 @@ class GangSearch:
         gpus, scales = self.gang.gpus, self.asked.scales
         # Where the speed grows with the number of GPUs, the value of one is that of the gang.
         ceiling = aim.ceiling if scales else None
-        for each in self._asked_about(self._in_order(aim)):
+        for each in self._prefiltered(self._in_order(aim)):
             if price_limit is not None and each.price is not None and each.price * gpus > price_limit:
                 if self.demand.trying is None:
                     return  # The order is that of the prices.
@@ -121,7 +121,7 @@ class GangSearch:
         unknown: Iterable[PoolScore] = self._order(Aim(Objective.VALUE)).without_speed
         if self._pools is not None:
             unknown = (each for each in unknown if each.pool in self._pools)
-        return filter(None, map(self._candidate, self._asked_about(unknown)))
+        return filter(None, map(self._candidate, self._prefiltered(unknown)))
 
     def _order(self, aim: Aim) -> PoolOrder:
         return self._shared.order(self.demand, aim, self.fleet, self.catalog)
@@ -134,7 +134,7 @@ class GangSearch:
             self._listed[key] = self._order(aim).only(self._pools)
         return self._listed[key]
 
-    def _asked_about(self, found: Iterable[PoolScore]) -> Iterator[PoolScore]:
+    def _prefiltered(self, found: Iterable[PoolScore]) -> Iterator[PoolScore]:
         """Those of the gang's pools that have the memory and the price; these numbers exclude most pools."""
         least, most, refused = self._least, self._price_limit, self._refused
         if self._but:
@@ -295,7 +295,7 @@ class LazyCandidate:
         if self._fixable:
             return True
         search, pool = self._search, self._pool
-        if self._refusal is None and not search.rejections.may_say(FIXABLE_REASONS, pool):
+        if self._refusal is None and not search.rejections.may_reject(FIXABLE_REASONS, pool):
             return False
         images = [
             alike

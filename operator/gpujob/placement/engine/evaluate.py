@@ -19,7 +19,7 @@ from gpujob.fleet.pools.autoscaling import lacks_disk
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import MOST_NODES, Pool
-from gpujob.placement.capacity.node_filters import asked_of
+from gpujob.placement.capacity.node_filters import pod_request
 from gpujob.placement.capacity.node_fit import (
     NodeFit,
     find_room,
@@ -287,7 +287,7 @@ def _warnings_after(demand: Demand, pool: Pool, room: NodeFit) -> Iterator[Findi
     """Warnings about the room, which hold for all images, shown after the warnings about the image."""
     if any(taint.effect == "PreferNoSchedule" for node in room.nodes if node.taints for taint in node.taints):
         yield Finding(Reason.TAINT_PREFERRED_AGAINST, "a chosen node has a PreferNoSchedule taint")
-    if room.coming and asked_of(demand).storage and any(n.coming and lacks_disk(n.allocatable) for n in room.nodes):
+    if room.coming and pod_request(demand).storage and any(n.coming and lacks_disk(n.allocatable) for n in room.nodes):
         sentence = "disk of nodes to be added is unknown; set spec.provision.ephemeralStorage of the GPUPool"
         yield Finding(Reason.NODE_UNKNOWN, sentence)
     if room.coming and pool.growth is not None and pool.growth.warning is not None:

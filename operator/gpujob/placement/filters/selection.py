@@ -19,7 +19,7 @@ from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Vendor
 
 
-def _asks_no_memory(demand: Demand) -> bool:
+def _requests_no_memory(demand: Demand) -> bool:
     return demand.model is None and demand.gpu_memory is None
 
 
@@ -36,8 +36,8 @@ _SILENT: Final[Mapping[PoolRule, Callable[[Demand], bool]]] = {
     ),
     pool_filters.probe_failed: lambda demand: not demand.probes_failed,
     pool_filters.parts_in_group: lambda demand: all(gang.gpus == 1 for gang in demand.gangs),
-    memory_too_small: _asks_no_memory,
-    memory_unknown: _asks_no_memory,
+    memory_too_small: _requests_no_memory,
+    memory_unknown: _requests_no_memory,
     ran_out_before: lambda demand: demand.memory_floor is None,
     pool_filters.precision_unsupported: lambda demand: demand.precision not in pool_filters.FORMATS,
     pool_filters.price_over_cap: lambda demand: demand.max_price is None,

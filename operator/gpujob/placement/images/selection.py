@@ -111,7 +111,7 @@ class ImageSelector:
         warnings = next(each.warnings for each in self.suited(pool).images if each.image is image)
         return ImageGroup((image,), ((),), warnings)
 
-    def may_say(self, reasons: Set[Reason], pool: Pool) -> bool:
+    def may_reject(self, reasons: Set[Reason], pool: Pool) -> bool:
         """Whether one of these reasons may reject an image; may return True without an exact check."""
         if self._has_own_word:
             return True

@@ -64,7 +64,7 @@ def _not_placed(decision: Decision) -> str:
     if not decision.candidates:
         return "no node of this cluster offers GPUs that are known; kubectl gpujob doctor says what its nodes lack"
     nearest = decision.candidates[0] if decision.verdict is Verdict.MISCONFIGURED else _nearest(decision)
-    why = in_words(nearest, nearest.reasons, every=bool(decision.hopeless))
+    why = reasons_text(nearest, nearest.reasons, every=bool(decision.hopeless))
     fix = f"; {decision.fix.message}" if decision.fix else decision.hopeless and f"; {decision.hopeless}"
     if decision.verdict is Verdict.WAITING and nearest.reasons[:1] and nearest.reasons[0].reason is Reason.MAY_GROW:
         return f"pool {nearest.pool.name} has too few nodes: {why}"
@@ -106,7 +106,7 @@ MOST_REASONS: Final = 4
 """The most reasons of one pool in a sentence or a table; JSON has all."""
 
 
-def in_words(candidate: Candidate, reasons: Sequence[Finding], *, every: bool = False) -> str:
+def reasons_text(candidate: Candidate, reasons: Sequence[Finding], *, every: bool = False) -> str:
     """The first of a candidate's reasons. Of an unavailable one also what else it waits for, of a rejected one what else the same
     rule rejects; what an admin can fix is no reason that it never runs, and comes first where it is to be fixed. With `every` all
     reasons: no change of the job helps, so one that a change would answer hides none that lies in the cluster.

@@ -14,7 +14,7 @@ from typing import Final
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.capacity.node_filters import asked_of, rejections
+from gpujob.placement.capacity.node_filters import pod_request, rejections
 from gpujob.placement.capacity.node_fit import all_able
 from gpujob.placement.capacity.pod_resources import node_needs, smallest
 from gpujob.placement.capacity.topology import domain_of, in_one_place
@@ -51,7 +51,7 @@ def nearest(demand: Demand, pool: Pool, image_size: int | None) -> Reservation |
     """The ready nodes of a pool that lack the fewest devices for the whole gang; None if released devices do not make room on
     enough of them.
     """
-    asked = asked_of(demand)
+    asked = pod_request(demand)
     able, scattered = all_able(demand, pool, image_size), not in_one_place(demand, pool)
     domains: dict[str, list[PoolNode]] = defaultdict(list)
     for node in pool.stock.emptiest():

@@ -223,7 +223,7 @@ def _names_one(demand: Demand) -> bool:
 
 def fewer_features(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """Drops one feature, two of a few, or all."""
-    # An unknown word is no feature to do without: `meant_words` says what it becomes.
+    # An unknown word is no feature to do without: `closest_spellings` says what it becomes.
     known = [word for word in demand.requires if word in catalog.features]
     words = demand.requires
     counts = {1, len(known)} | ({2} if 2 < len(known) <= FEW_FEATURES else set())

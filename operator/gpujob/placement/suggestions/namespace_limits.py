@@ -11,7 +11,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.policy.limit_range import OF_CLAIMS, Bound
 from gpujob.fleet.policy.resource_quota import OF_STORAGE_CLASS
 from gpujob.fleet.pools.fleet import Fleet
-from gpujob.placement.capacity.node_filters import asked_of
+from gpujob.placement.capacity.node_filters import pod_request
 from gpujob.placement.capacity.pod_resources import ATTRIBUTES
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.written import claim_size
@@ -75,7 +75,7 @@ def _fewer_pods(demand: Demand, candidate: Candidate, name: str, most: int) -> I
     gang, pool = candidate.gang, candidate.pool
 
     def taken(nodes: int) -> int:
-        return pool.taken(gang.gpus_per_node, asked_of(demand), nodes, demand.new_claims).get(name, 0)
+        return pool.taken(gang.gpus_per_node, pod_request(demand), nodes, demand.new_claims).get(name, 0)
 
     if taken(gang.nodes) > most:
         allowed = bisect_right(range(1, gang.nodes), most, key=taken)

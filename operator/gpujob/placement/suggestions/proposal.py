@@ -51,7 +51,7 @@ def risks_of(placed: Candidate) -> str:
     return "".join(clause for reason, clause in RISKS.items() if reason in reasons)
 
 
-def said(every: Sequence[Change]) -> str:
+def instruction(every: Sequence[Change]) -> str:
     """What to set and what to leave out."""
     parts = []
     for preposition, changes in (

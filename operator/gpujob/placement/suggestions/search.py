@@ -24,10 +24,10 @@ from gpujob.placement.scoring.candidate import Candidate, Decision, Fix, first_o
 from gpujob.placement.scoring.equal_pools import kinds_by_device, one_of_each_kind
 from gpujob.placement.scoring.waiting import only_waits_for_others, state_now, waits_for_others
 from gpujob.placement.suggestions.constraints import PRICE_LIMIT, further_shape, higher_price, other_versions
-from gpujob.placement.suggestions.proposal import Proposal, Repair, risks_of, said
+from gpujob.placement.suggestions.proposal import Proposal, Repair, instruction, risks_of
 from gpujob.placement.suggestions.repairs import REPAIRS
 from gpujob.placement.suggestions.requests import smaller_disk
-from gpujob.placement.suggestions.spelling import meant_words
+from gpujob.placement.suggestions.spelling import closest_spellings
 from gpujob.placement.suggestions.steps import OF_MODEL, Step, distinct, pursued
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Reason, Verdict
@@ -135,7 +135,7 @@ def _searched(
             if helps:
                 best = yield from _best(step, near, fleet, catalog)
                 return _cheapest(best, start.demand, fleet, catalog, only)
-            grown = grown or (f"{said(step.changes)} {lacking}" if lacking else "")
+            grown = grown or (f"{instruction(step.changes)} {lacking}" if lacking else "")
             unfixed = unfixed or (_unfixed(step, fleet, catalog) if misconfigured else "")
         seen.update(step.key for step in steps)
         tried = pursued(steps)
@@ -168,7 +168,7 @@ def _unfixed(step: Step, fleet: Fleet, catalog: Catalog) -> str:
     if nearest is None or nearest.outcome is not Outcome.MISCONFIGURED:
         return ""
     why = next((finding.message for finding in nearest.reasons if finding.reason in FIXABLE_REASONS), "")
-    return f"{said(step.changes)} pool {nearest.pool.family} must be fixed first: {why}" if why else ""
+    return f"{instruction(step.changes)} pool {nearest.pool.family} must be fixed first: {why}" if why else ""
 
 
 def _none(demand: Demand, pools: Iterable[Pool], fleet: Fleet) -> str:
@@ -188,7 +188,7 @@ def _hopeless(
         left = _after(step, fleet, catalog).candidates[:1]
         first = next((finding for candidate in left for finding in candidate.reasons), None)
         if first is not None and first.message not in messages:
-            return f"{sentence}: {said(step.changes)} still {first.message}"
+            return f"{sentence}: {instruction(step.changes)} still {first.message}"
     return sentence
 
 
@@ -210,7 +210,7 @@ def _steps(
     words, so that these are answered first.
     """
     worded = False
-    for proposal in meant_words(step.demand, fleet, catalog) if problems else ():
+    for proposal in closest_spellings(step.demand, fleet, catalog) if problems else ():
         for more in _with(step, proposal, step.pool, 0, answers=True):
             worded = True
             yield more
@@ -339,4 +339,4 @@ def _cheapest(step: Step, start: Demand, fleet: Fleet, catalog: Catalog, only: s
 
 
 def _fix(step: Step) -> Fix:
-    return Fix(f"{said(step.changes)} it would fit pool {step.pool}", step.changes, step.pool, step.demand)
+    return Fix(f"{instruction(step.changes)} it would fit pool {step.pool}", step.changes, step.pool, step.demand)

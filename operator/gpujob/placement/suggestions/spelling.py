@@ -20,7 +20,7 @@ _CLOSEST_OR_NONE: Final = (costs.CLOSEST_NAME, costs.OPTIONAL_NAME_DROPPED)
 """The costs of the closest name, and of none, for a field that may be absent."""
 
 
-def meant_words(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+def closest_spellings(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
     """The proposals for each unknown name of the job."""
 
     def is_known(word: str) -> bool:

@@ -112,7 +112,7 @@ def refused(job: JobRecord, decision: Decision, now: str, state: State | None = 
     return without_blanks(status | {"candidates": _candidates(decision), "attempt": job.status.get("attempt")})
 
 
-def words_of_refusal(decision: Decision) -> dict[str, Any]:
+def message_of_refusal(decision: Decision) -> dict[str, Any]:
     """What `refused` takes of a decision."""
     reason, sentence = summary.reason(decision).value, summary.of_status(decision)
     return {"verdict": decision.verdict.value, "reason": reason, "sentence": sentence, "of": _candidates(decision)}
@@ -292,7 +292,7 @@ def _candidate(candidate: Candidate, *, every: bool) -> dict[str, Any]:
             "shape": candidate.gang.shape,
             "outcome": candidate.outcome.value,
             "reason": first.reason.value if first else None,
-            "message": summary.in_words(candidate, candidate.reasons, every=every)[:512] or None,
+            "message": summary.reasons_text(candidate, candidate.reasons, every=every)[:512] or None,
         }
     )
 
