@@ -231,10 +231,10 @@ def _first_of(sentences: Sequence[str]) -> str:
 
 
 def _sentence(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
-    return f"{_path(problem['loc'])}: {_said(problem, kind)}"
+    return f"{_path(problem['loc'])}: {_field_problem(problem, kind)}"
 
 
-def _said(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
+def _field_problem(problem: Mapping[str, Any], kind: type[BaseModel]) -> str:
     """The error of a field and what to write, in the manifest's terms."""
     given, bounds = problem.get("input"), problem.get("ctx", {})
     match problem["type"]:

@@ -63,7 +63,7 @@ def without_owner(pods: Iterable[PodState]) -> list[str]:
     return [pod.name for pod in pods if not pod.child_uid and not pod.leaving and pod.phase not in TERMINAL]
 
 
-def said_of(
+def message_of_wait(
     pods: Sequence[PodState],
     following: int,
     now: datetime | None = None,

@@ -127,7 +127,7 @@ class LastRejections:
             self._known.clear()
         return self._known.setdefault(demand, KnownResults())
 
-    def still_holds(self, demand: Demand, fleet: Fleet, catalog: Catalog) -> Answer | None:
+    def still_valid(self, demand: Demand, fleet: Fleet, catalog: Catalog) -> Answer | None:
         """The answer of the last cycle for this snapshot, if the demand had no place and nothing changed that can give it one: what is
         free counts for a demand that waits, and only facts for one that can never run.
         """
@@ -172,7 +172,7 @@ class LastRejections:
             yield False
             return
         for demand, answer in self._answers.items():
-            if self.still_holds(demand, fleet, catalog) is None and not answer.refuses_again(fleet):
+            if self.still_valid(demand, fleet, catalog) is None and not answer.refuses_again(fleet):
                 yield False
                 return
             yield True

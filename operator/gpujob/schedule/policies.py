@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from gpujob.fleet.kubernetes.priority_classes import Priorities, holds_devices, priority_of
+from gpujob.fleet.kubernetes.priority_classes import Priorities, can_reserve, priority_of
 from gpujob.schedule.pending_job import PendingJob
 from gpujob.values.vocabulary import Verdict
 
@@ -89,7 +89,7 @@ GATES: Final = (
     Gate("no device that becomes free helps it", lambda job, verdict, now: verdict is not Verdict.WAITING),
     Gate(
         "its PriorityClass belongs to Kubernetes and counts in kube-system only",
-        lambda job, verdict, now: not holds_devices(job.demand.priority_class, job.namespace),
+        lambda job, verdict, now: not can_reserve(job.demand.priority_class, job.namespace),
     ),
     Gate(
         "it has waited for the whole holdSeconds",

@@ -111,7 +111,7 @@ class SchedulingCycle:
                 if decided is not None:
                     decisions.append(decided)
                 yield decided
-            if self.left and (self._shares is None or self._shares.holds_back()):
+            if self.left and (self._shares is None or self._shares.blocks_lower()):
                 # What they would get goes to no job of a lower priority, for a while.
                 break
             if not level.last or self._all_reasons:
@@ -206,7 +206,7 @@ class _Snapshot:
         """Whether the result of a job is known without a decision."""
         try:
             demand = self._asked(job)
-            refused = self._refusals.still_holds(demand, self._fleet, self._catalog)
+            refused = self._refusals.still_valid(demand, self._fleet, self._catalog)
             return refused is not None or demand in self.without_room
         except Exception:  # `place` reports it
             return True
@@ -232,7 +232,7 @@ class _Snapshot:
         return answer if answer is not None and answer.fleet is self._fleet else None
 
     def _answer(self, demand: Demand) -> Answer:
-        held = self._refusals.still_holds(demand, self._fleet, self._catalog)
+        held = self._refusals.still_valid(demand, self._fleet, self._catalog)
         return held or Answer(demand, self._fleet, self._catalog, self._refusals.known(demand, self._fleet))
 
     def put_ahead(self, decisions: Iterable[QueueDecision], level: Level) -> None:

@@ -48,7 +48,7 @@ class Shares:
         elif self._leaving_since is None:
             self._leaving_since = self._clock()
 
-    def holds_back(self) -> bool:
+    def blocks_lower(self) -> bool:
         """Whether no lower priority is decided while jobs of a higher one are left."""
         return self._leaving_since is None or self._clock() - self._leaving_since < self._patience
 

@@ -322,10 +322,10 @@ async def test_the_own_write_of_an_explanation_is_no_reason_for_another_one(monk
     controller = Controller(10)
     await controller.settle()
     lengths, told = controller.decisions(monkeypatch), []
-    real = controller.reconciler._deciding._explanations._say
+    real = controller.reconciler._deciding._explanations._write
     monkeypatch.setattr(
         controller.reconciler._deciding._explanations,
-        "_say",
+        "_write",
         lambda job, placing: (told.append(job.uid), real(job, placing)),
     )
     for _ in range(5):

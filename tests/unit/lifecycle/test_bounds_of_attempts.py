@@ -296,9 +296,9 @@ def test_a_fault_of_a_node_counts_since_the_attempt_began(vendor: Any, since: st
 
 
 def test_who_is_waited_for() -> None:
-    one = children.said_of([RUNS], 2)
+    one = children.message_of_wait([RUNS], 2)
     assert " and " not in one.split("on node")[0]
-    assert " and 1 more" in children.said_of([RUNS, RUNS], 2)
+    assert " and 1 more" in children.message_of_wait([RUNS, RUNS], 2)
 
 
 @pytest.mark.parametrize(("left", "acts"), [(60, False), (0, True)])

@@ -60,7 +60,7 @@ def test_other_facts_need_a_whole_cycle() -> None:
     rejections = cycle(FULL, job("a"))
     assert retried(rejections, FULL, "others") == [False]
     rejections.begin("others")
-    assert rejections.still_holds(demand(gpusPerNode=8), FULL, ANY_IMAGES) is None
+    assert rejections.still_valid(demand(gpusPerNode=8), FULL, ANY_IMAGES) is None
 
 
 def test_a_cycle_that_placed_a_job_needs_a_whole_one() -> None:
@@ -90,12 +90,12 @@ def test_an_answer_holds_for_the_same_catalog_and_is_of_the_newer_snapshot() -> 
     wanted = demand(gpusPerNode=8)
     rejections = cycle(FULL, PendingJob("a", "a", wanted, namespace="team", name="a"))
     again = on(8, 8)
-    held = rejections.still_holds(wanted, FULL, ANY_IMAGES)
+    held = rejections.still_valid(wanted, FULL, ANY_IMAGES)
     assert held is not None
     assert held.fleet is FULL
-    assert rejections.still_holds(wanted, FULL, load_catalog()) is None
-    assert rejections.still_holds(demand(gpusPerNode=4), FULL, ANY_IMAGES) is None
-    assert rejections.still_holds(wanted, again, ANY_IMAGES) in (None, held)
+    assert rejections.still_valid(wanted, FULL, load_catalog()) is None
+    assert rejections.still_valid(demand(gpusPerNode=4), FULL, ANY_IMAGES) is None
+    assert rejections.still_valid(wanted, again, ANY_IMAGES) in (None, held)
 
 
 def test_equal_demands_of_one_cycle_are_decided_once() -> None:

@@ -80,14 +80,14 @@ def test_other_facts_leave_nothing_of_it() -> None:
     cycle(refusals, ROOM, REFUSED)
     assert not all(refusals.retry(ROOM, ANY_IMAGES, 1))
     refusals.begin(1)
-    assert refusals.still_holds(REFUSED[0].demand, ROOM, ANY_IMAGES) is None
+    assert refusals.still_valid(REFUSED[0].demand, ROOM, ANY_IMAGES) is None
 
 
 def test_another_catalog_decides_anew() -> None:
     refusals = LastRejections()
     cycle(refusals, ROOM, REFUSED)
-    assert refusals.still_holds(REFUSED[0].demand, ROOM, ANY_IMAGES) is not None
-    assert refusals.still_holds(REFUSED[0].demand, ROOM, replace(ANY_IMAGES)) is None
+    assert refusals.still_valid(REFUSED[0].demand, ROOM, ANY_IMAGES) is not None
+    assert refusals.still_valid(REFUSED[0].demand, ROOM, replace(ANY_IMAGES)) is None
 
 
 def test_a_quota_of_another_namespace_leaves_refusals_as_they_are(chosen: list[int]) -> None:

@@ -12,9 +12,9 @@ from gpujob.placement.request.demand import Demand
 from gpujob.status.attempts.waits import (
     end_of_wait,
     excluded_nodes,
-    hold_left,
     next_change,
     pools_away,
+    reservation_left,
     timely,
     with_excluded,
     with_pool_away,
@@ -122,7 +122,7 @@ def condition(kind: str, since: object) -> dict[str, object]:
     ],
 )
 def test_devices_are_held_so_long_since_it_began_to_wait(created: str, conditions: list[Any], left: float) -> None:
-    assert hold_left(created, {"conditions": conditions}, NOW, 4200) == left
+    assert reservation_left(created, {"conditions": conditions}, NOW, 4200) == left
 
 
 def test_a_status_remembers_each_pool_once_and_sixteen_at_most() -> None:

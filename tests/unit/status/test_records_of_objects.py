@@ -386,7 +386,7 @@ def test_the_port_of_a_reporter(port: Any, found: int | None) -> None:
     ],
 )
 def test_what_of_a_pod_says_why_it_ends(change: Object, says: bool) -> None:
-    assert replace(PLAIN, **change).says_why_it_ends is says
+    assert replace(PLAIN, **change).shows_why_it_ends is says
 
 
 ASKED = {"deletionTimestamp": "2026-01-01T12:00:30Z", "deletionGracePeriodSeconds": 30}

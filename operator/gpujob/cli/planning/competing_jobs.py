@@ -12,7 +12,7 @@ from gpujob.fleet.kubernetes.priority_classes import priority_of
 from gpujob.lifecycle.timings import Timings
 from gpujob.schedule.pending_job import PendingJob
 from gpujob.status.attempts.cost import seconds_to_run
-from gpujob.status.attempts.waits import hold_left, timely
+from gpujob.status.attempts.waits import reservation_left, timely
 from gpujob.values.errors import BadInput
 from gpujob.values.untrusted import table
 
@@ -49,7 +49,7 @@ def _waiting(raw: Mapping[str, Any], profiles: Profiles, now: datetime) -> Pendi
         return None
     metadata, status = table(raw, "metadata"), table(raw, "status")
     created, namespace = str(metadata.get("creationTimestamp") or ""), job.metadata.namespace or "default"
-    left = hold_left(created, status, now, Timings().hold)
+    left = reservation_left(created, status, now, Timings().hold)
     uid = f"{namespace}/{job.metadata.name}"
     demand = timely(informed(job, profiles), created, status, now)
     runs_for = seconds_to_run(job.spec.active_deadline_seconds, status, now)

@@ -160,7 +160,7 @@ def _as_looked_at(own: PendingJob, raw: Mapping[str, Any], now: datetime) -> Pen
     own = replace(own, demand=demand, runs_for=seconds_to_run(deadline, status, now))
     if waits.read_time(created) is None:
         return own
-    left = waits.hold_left(created, status, now, Timings().hold)
+    left = waits.reservation_left(created, status, now, Timings().hold)
     return replace(own, reserves_until=now + timedelta(seconds=left))
 
 

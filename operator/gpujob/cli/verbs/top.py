@@ -109,7 +109,7 @@ class Top:
                         continue
                     why = "answers with the report of another job"
                 else:
-                    why = f"does not answer through the API server ({status}{_said(body)})"
+                    why = f"does not answer through the API server ({status}{_api_message(body)})"
             except UnreadableReport as error:
                 why = f"answers what is no report ({error})"
             silent.append(f"pod {namespace}/{pod.name} {why}")
@@ -147,7 +147,7 @@ def _is_refusal(status: int, body: bytes) -> bool:
     return status == 403 and _answer(body).get("reason") == "Forbidden"
 
 
-def _said(body: bytes) -> str:
+def _api_message(body: bytes) -> str:
     """The API server's message about an unreachable pod; empty without one."""
     message = one_line(str(_answer(body).get("message") or ""))[:120]
     return f": {message}" if message else ""

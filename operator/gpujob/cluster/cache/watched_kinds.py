@@ -160,7 +160,7 @@ def _kinds(runner: str) -> tuple[Kind, ...]:
             PODS,
             {},
             _any(read_pod_record),
-            keeps=_any(attrgetter("says_why_it_ends")),
+            keeps=_any(attrgetter("shows_why_it_ends")),
             joins=_any(with_first_request),
         ),
         Kind("jobs", JOBS, {"labelSelector": Label.JOB_UID}, _any(read_child)),

@@ -25,7 +25,7 @@ from gpujob.cluster.writer.writes import NameConflict, NotLeader, Writer
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.actions import Action, EndProbe, Finish, GiveBack, WriteStatus
 from gpujob.lifecycle.attempts import end_attempt, gone, newly_failed, next_attempt
-from gpujob.lifecycle.children import live_pods, said_of, without_owner
+from gpujob.lifecycle.children import live_pods, message_of_wait, without_owner
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.view import JobView, Made
 from gpujob.placement.scoring.candidate import Decision
@@ -95,7 +95,7 @@ class JobActions:
             return
         began, attempt = self._work.clock(), next_attempt(job)
         if attempt > 1 and (left := await self._earlier_pods(job)):
-            self._work.requeue_with_backoff(job, said_of(left, attempt), job.version)
+            self._work.requeue_with_backoff(job, message_of_wait(left, attempt), job.version)
             return
         hint, runner = job_status.hint(decision), None if job_status.runs_unchecked(job) else self._delivery.runner
         saves = whole_number(table(job.status, "checkpoint").get("saveSeconds"))

@@ -44,7 +44,7 @@ class Explanations:
         """When a job with the same outcome gets its changes."""
         self._explained_in: dict[str, float] = {}
         """The time of the last explanation in each namespace with such jobs."""
-        self._words: dict[int, tuple[object, bytes, float]] = {}
+        self._digests: dict[int, tuple[object, bytes, float]] = {}
         """For each result, by its id: its snapshot, its explanation, and the seconds that the explanation took."""
         self._looked_at = -math.inf
         """When all jobs were put into turns."""
@@ -70,7 +70,7 @@ class Explanations:
         self._ordered = (self._ordered & kept.keys() | found.keys()) if left else set(found)
         self._decided_on, self._unordered = decided_on, bool(self._ordered)
         self._order.clear()
-        self._words.clear()
+        self._digests.clear()
         if not left:
             self._later.clear()
 
@@ -111,9 +111,9 @@ class Explanations:
                 if late or (said and work.index.cache.changed.is_set()):
                     break
                 with work.alone(job):
-                    words, took = await self._words_of(decided)
-                    if not self._says_the_same(job, decided, words, took):
-                        self._say(job, decided, words, took)
+                    digest, took = await self._digest_of(decided)
+                    if not self._is_shown_whole(job, decided, digest, took):
+                        self._write(job, decided, digest, took)
                         said += 1
             self._ordered.discard(self._order.popleft())
             await self._piece.pause()
@@ -156,36 +156,38 @@ class Explanations:
             memory.impossible_since = None
         if self._is_explained(job, decided):
             return True
-        again = memory.explained_at + max(self._timings.explain_again, self._timings.explain_factor * memory.words_took)
-        if _is_said(job, decided) and now < again:
+        again = memory.explained_at + max(
+            self._timings.explain_again, self._timings.explain_factor * memory.digest_took
+        )
+        if _is_shown(job, decided) and now < again:
             self._later[job.uid] = again
             return True
         return False
 
-    def _says_the_same(self, job: JobRecord, decided: QueueDecision, words: bytes, took: float) -> bool:
-        """Whether an explanation of now has the words of the job's last one, which its status still has."""
+    def _is_shown_whole(self, job: JobRecord, decided: QueueDecision, digest: bytes, took: float) -> bool:
+        """Whether an explanation of now has the digest of the job's last one, which its status still has."""
         memory = self._work.remember(job.uid)
-        if decided.job.plan_only or not _is_said(job, decided):
+        if decided.job.plan_only or not _is_shown(job, decided):
             return False
-        if memory.explained_words != words:
+        if memory.explained_digest != digest:
             return False
         memory.explained_for = (self._decided_on, decided.job.demand)
-        memory.explained_at, memory.words_took = self._work.clock(), max(memory.words_took, took)
+        memory.explained_at, memory.digest_took = self._work.clock(), max(memory.digest_took, took)
         return self._is_explained(job, decided)
 
-    async def _words_of(self, decided: QueueDecision) -> tuple[bytes, float]:
-        """A short form of what a refusal says, and the seconds that it took; equal demands share one result. Others run meanwhile."""
+    async def _digest_of(self, decided: QueueDecision) -> tuple[bytes, float]:
+        """The digest of a refusal's message, and the seconds that it took; equal demands share one result. Others run meanwhile."""
         answer, clock = decided.answer, self._work.clock
-        held = self._words.get(id(answer))
-        if held is None or held[0] is not answer.fleet:
+        kept = self._digests.get(id(answer))
+        if kept is None or kept[0] is not answer.fleet:
             took, began = 0.0, clock()
             for _ in answer.decision_in_pieces():
                 took += clock() - began
                 await self._piece.pause()
                 began = clock()
-            words = b"" if decided.job.plan_only else digest_of(job_status.message_of_refusal(decided.decision))
-            held = self._words[id(answer)] = answer.fleet, words, took + clock() - began
-        return held[1:]
+            digest = b"" if decided.job.plan_only else digest_of(job_status.message_of_refusal(decided.decision))
+            kept = self._digests[id(answer)] = answer.fleet, digest, took + clock() - began
+        return kept[1:]
 
     def _is_unripe(self, job: JobRecord) -> bool:
         """Whether a job that fitted before has been impossible for too short a time to report it."""
@@ -196,7 +198,7 @@ class Explanations:
             self._later[job.uid] = ripe
         return ripe > now
 
-    def _say(self, job: JobRecord, decided: QueueDecision, words: bytes, took: float) -> None:
+    def _write(self, job: JobRecord, decided: QueueDecision, digest: bytes, took: float) -> None:
         """Explains to one job, and records the inputs and the duration of its explanation."""
         memory, began = self._work.remember(job.uid), self._work.clock()
         status_of = job_status.planned if decided.job.plan_only else job_status.refused
@@ -206,7 +208,7 @@ class Explanations:
             self.count(decided.decision)
         memory.explained_at, memory.explained_for = self._work.clock(), (self._decided_on, decided.job.demand)
         memory.explained_version, memory.explained_status = job.version, digest_of(status)
-        memory.words_took, memory.explained_words = took + memory.explained_at - began, words
+        memory.digest_took, memory.explained_digest = took + memory.explained_at - began, digest
         self._explained_in[job.namespace] = memory.explained_at
 
     def count(self, decision: Decision) -> None:
@@ -218,8 +220,8 @@ def _state_of(decided: QueueDecision) -> State:
     return State.SUSPENDED if decided.job.plan_only else job_status.STATE_OF[decided.verdict]
 
 
-def _is_said(job: JobRecord, decided: QueueDecision) -> bool:
-    """Whether the job's status says this outcome, for the spec of now."""
+def _is_shown(job: JobRecord, decided: QueueDecision) -> bool:
+    """Whether the job's status shows this outcome, for the spec of now."""
     return job.status.get("state") == _state_of(decided) and job.status.get("observedGeneration") == job.generation
 
 

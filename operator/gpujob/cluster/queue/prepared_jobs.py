@@ -83,7 +83,7 @@ class PreparedJobs:
         """The job, and when time alone changes it: the job is reconciled at that time."""
         work, now = self._work, self._work.wall()
         # Its reservation has a limit, because the pods on those devices may never end.
-        left = waits.hold_left(job.created, job.status, now, work.timings.hold)
+        left = waits.reservation_left(job.created, job.status, now, work.timings.hold)
         memory, lasts = work.remember(job.uid), work.timings.exclusions
         clocks = Clocks(work.clock(), now, work.here() if work.here is not None else None)
         status, memory.excluded, over = by_own_clock(job.status, memory.excluded, clocks, lasts)

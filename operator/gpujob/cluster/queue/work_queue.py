@@ -116,13 +116,13 @@ class JobState:
     impossible_since: float | None = None
     explained_at: float = -math.inf
     """The time of its last explanation."""
-    words_took: float = 0.0
+    digest_took: float = 0.0
     """Seconds that this explanation took."""
     explained_version: str = ""
     """The job's resourceVersion then, or that of the write of this explanation."""
     explained_status: bytes = b""
     """The digest of the status that this explanation makes."""
-    explained_words: bytes = b""
+    explained_digest: bytes = b""
     """The digest of what of this explanation does not depend on the job."""
     explained_for: object = None
     """The inputs of this explanation: while they are the same, so is the message."""

@@ -55,7 +55,7 @@ def priority_of(name: str | None, known: Priorities) -> int:
     return held.value if held else 0
 
 
-def holds_devices(name: str | None, namespace: str) -> bool:
+def can_reserve(name: str | None, namespace: str) -> bool:
     """Whether jobs of a class can reserve devices: not those with a reserved class outside its namespace, which every user can
     write.
     """

@@ -187,7 +187,7 @@ def _unbound_seconds(evaluation: Evaluation, child: ChildRecord) -> float:
     return min(timings.unbound, timings.unbound_gang) if child.pods > 1 else timings.unbound
 
 
-def asks_for_refusal(evaluation: Evaluation, child: ChildRecord) -> ReadRefusal | None:
+def action_for_refusal(evaluation: Evaluation, child: ChildRecord) -> ReadRefusal | None:
     """The action that reads events, if pods of a starting child have been missing, or one could not start containers, for long
     enough."""
     pods = evaluation.pods

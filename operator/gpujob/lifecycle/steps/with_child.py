@@ -81,7 +81,7 @@ def _starting_or_running(evaluation: Evaluation, child: ChildRecord) -> Action:
         return GiveBack(child, waiting.end_of(evaluation, child, unbound).status)
     if not job.leaving and waiting.lost_service(evaluation):
         return CreateService(child)
-    if not job.leaving and (asked := waiting.asks_for_refusal(evaluation, child)) is not None:
+    if not job.leaving and (asked := waiting.action_for_refusal(evaluation, child)) is not None:
         return asked
     return report(evaluation, child, awaited.bare if awaited else None, unbound, found)
 

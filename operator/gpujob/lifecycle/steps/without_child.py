@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpujob.lifecycle.actions import Action, ConfirmLoss, EndUnseen, Nothing, Schedule, WriteStatus
 from gpujob.lifecycle.attempts import gone, last_attempt, next_attempt, pause_left
-from gpujob.lifecycle.children import live_pods, said_of, seconds_of_grace
+from gpujob.lifecycle.children import live_pods, message_of_wait, seconds_of_grace
 from gpujob.lifecycle.failures.causes import lost_with_node
 from gpujob.lifecycle.limits import nearest_limit
 from gpujob.lifecycle.steps import lasting
@@ -82,7 +82,7 @@ def _wait_for_pods(evaluation: Evaluation, pods: list[PodState]) -> Action:
         return unseen
     for pod in pods:
         evaluation.requeue(seconds_of_grace(pod, evaluation.now.server) or 0)
-    said = said_of(pods, next_attempt(job), evaluation.now.server, evaluation.view.nodes_ready)
+    said = message_of_wait(pods, next_attempt(job), evaluation.now.server, evaluation.view.nodes_ready)
     return WriteStatus(job_status.restarting(job, said, evaluation.now.text))
 
 

@@ -38,7 +38,7 @@ class Suitability:
         self._equipment, self._images = equipment, images
         # Equal findings are one object, so that comparing images is cheap.
         known: dict[Findings, Findings] = {}
-        said = ((image, *_said(equipment, image, override)) for image in images)
+        said = ((image, *_verdict(equipment, image, override)) for image in images)
         self.images = tuple(
             Suited(image, known.setdefault(rejections, rejections), known.setdefault(warnings, warnings))
             for image, rejections, warnings in said
@@ -92,7 +92,7 @@ def _of_shipped(catalog: Catalog, equipment: Equipment) -> Suitability:
     return Suitability(equipment, shipped_images(catalog, equipment.vendor))
 
 
-def _said(equipment: Equipment, image: Image, override: str | None) -> tuple[Findings, Findings]:
+def _verdict(equipment: Equipment, image: Image, override: str | None) -> tuple[Findings, Findings]:
     """Why an image cannot run there, and the warnings about it."""
     facts = image.facts
     warnings = tuple(filters.warnings(equipment, facts, override))

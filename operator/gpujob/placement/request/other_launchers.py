@@ -91,7 +91,7 @@ def counted_by(launcher: str, rest: Sequence[str]) -> Iterator[tuple[str, int, C
     """The options of a launcher that name a number of nodes or GPUs, and what it takes without one: the text, the number, and what it
     counts. `rest`: the words after the launcher.
     """
-    known, said = OTHERS[launcher], _said(launcher, rest)
+    known, said = OTHERS[launcher], _options_of(launcher, rest)
     if said is None or not known.unless.isdisjoint(said):
         return
     found = False
@@ -108,7 +108,7 @@ def counted_by(launcher: str, rest: Sequence[str]) -> Iterator[tuple[str, int, C
 
 def chosen_by(launcher: str, rest: Sequence[str]) -> tuple[str, str] | None:
     """The option of a launcher that names GPUs of the node, and their numbers as written; None if there is none."""
-    known, said = OTHERS[launcher], _said(launcher, rest)
+    known, said = OTHERS[launcher], _options_of(launcher, rest)
     name, before = known.ids
     if said is None or name not in said:
         return None
@@ -116,7 +116,7 @@ def chosen_by(launcher: str, rest: Sequence[str]) -> tuple[str, str] | None:
     return (text.partition("=")[0], value.removeprefix(before)) if value.startswith(before) else None
 
 
-def _said(launcher: str, rest: Sequence[str]) -> Mapping[str, tuple[str, str]] | None:
+def _options_of(launcher: str, rest: Sequence[str]) -> Mapping[str, tuple[str, str]] | None:
     """The options of a launcher by name; None if it starts nothing, or nothing shows where its options end."""
     known = OTHERS[launcher]
     if known.subcommands:

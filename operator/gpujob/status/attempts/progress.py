@@ -106,7 +106,7 @@ def _members(held: Mapping[str, Any], measured: Measured | None) -> dict[str, An
     }
     throughput = {f"{what}PerSecond": _figure(rate) for what, rate in measured.rates.items()}
     return {
-        "progress": _said(progress),
+        "progress": _known(progress),
         "throughput": throughput or dict(table(held, "throughput")),
         "checkpoint": _checkpoint(table(held, "checkpoint"), measured),
     }
@@ -122,7 +122,7 @@ def _checkpoint(held: Mapping[str, Any], measured: Measured) -> dict[str, Any]:
         "saveSeconds": None if measured.save_seconds is None else math.ceil(measured.save_seconds),
     }
     kept = {key: held[key] for key in ("saveSeconds", "lostSteps") if key in held}
-    return kept | _said(saved)
+    return kept | _known(saved)
 
 
 def after_failure(held: Mapping[str, Any], measured: Measured | None) -> dict[str, Any]:
@@ -193,5 +193,5 @@ def _cents(accrued: str) -> str:
     return f"{whole}.{(part + '00')[:2]}"
 
 
-def _said(record: dict[str, Any]) -> dict[str, Any]:
+def _known(record: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if value is not None}

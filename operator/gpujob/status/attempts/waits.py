@@ -116,7 +116,7 @@ def next_change(demand: Demand, created: str, status: Mapping[str, Any], now: da
     return min(waits) if waits else None
 
 
-def hold_left(created: str, status: Mapping[str, Any], now: datetime, seconds: float) -> float:
+def reservation_left(created: str, status: Mapping[str, Any], now: datetime, seconds: float) -> float:
     """The rest of the seconds for which devices are reserved for a waiting job, since it was created or, after a placement, came
     back into the queue; 0 if none are left.
 

@@ -213,7 +213,7 @@ class PodState:
         return "" if self.scheduler == DEFAULT_SCHEDULER else self.scheduler
 
     @property
-    def says_why_it_ends(self) -> bool:
+    def shows_why_it_ends(self) -> bool:
         """Whether it failed, was asked to end, or the kubelet reports what of it is broken."""
         ends = self.leaving or self.phase == "Failed" or bool(self.exit_code)
         return ends or bool(self.disruption or self.pod_reason or self.unhealthy)
@@ -227,6 +227,6 @@ class PodRecord:
     state: PodState | None
 
     @property
-    def says_why_it_ends(self) -> bool:
+    def shows_why_it_ends(self) -> bool:
         """As of its state; False for a pod of no job."""
-        return self.state is not None and self.state.says_why_it_ends
+        return self.state is not None and self.state.shows_why_it_ends
