@@ -100,7 +100,7 @@ class Room:
         """The number of whole looks since the last call; the job changed."""
         before = self.looks
         self.work.index.take(self.cache.take_changes())
-        self.reconciler.look(self.work.index.jobs["u"])
+        self.reconciler.reconcile(self.work.index.jobs["u"])
         return self.looks - before
 
 

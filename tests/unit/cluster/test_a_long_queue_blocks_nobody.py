@@ -286,7 +286,7 @@ async def test_what_a_pod_gives_back_is_decided_on_although_others_came_before(m
 
 async def test_a_job_whose_step_ends_during_a_round_is_looked_at_in_the_next() -> None:
     controller = Controller(3, step=0.02)
-    looked, real = list[str](), controller.reconciler._looking.look
+    looked, real = list[str](), controller.reconciler._reconciler.reconcile
 
     def look(job: Any) -> None:
         looked.append(job.uid)
@@ -294,7 +294,7 @@ async def test_a_job_whose_step_ends_during_a_round_is_looked_at_in_the_next() -
             controller.work.dirty.add("u002")
         real(job)
 
-    controller.reconciler._looking.look = look  # type: ignore[method-assign]
+    controller.reconciler._reconciler.reconcile = look  # type: ignore[method-assign]
     controller.work.dirty |= controller.index.take(controller.cache.take_changes())
     await controller.reconciler.round()
     assert looked == ["u000", "u001"]

@@ -60,7 +60,7 @@ async def test_what_the_last_attempt_reported_is_forgotten_when_the_next_one_is_
     await steps.place(job, Answer(wish, there, load_catalog()).decision, there.runtime_classes)
     work.index.take(cache.take_changes())
     work.timings = Timings(placed=0.0)
-    JobReconciler(work, steps).look(job)
+    JobReconciler(work, steps).reconcile(job)
     await work.tasks["u"]
     assert (server.status["attempt"], "progress" in server.status) == (2, False)
     assert "u" not in work.telemetry

@@ -98,7 +98,7 @@ async def final(server: Server, ending: str) -> dict[str, Any]:
     cache.note_written("jobs", child)
     work.index.take(cache.take_changes())
     for _ in range(2):
-        JobReconciler(work, steps).look(job)
+        JobReconciler(work, steps).reconcile(job)
         if "u" in work.tasks:
             await work.tasks["u"]
             break

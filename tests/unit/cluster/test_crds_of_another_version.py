@@ -32,7 +32,7 @@ class Api:
 async def looked(*answers: Any) -> ServedCrds:
     crds = ServedCrds(Api(*answers))  # type: ignore[arg-type]
     for _ in answers:
-        await crds.look()
+        await crds.read_schemas()
     return crds
 
 
@@ -51,15 +51,15 @@ async def test_a_status_field_that_is_lost_keeps_it_from_leading_until_it_is_the
     api = Api(without("gpujobs", STATUS), without("gpujobs", STATUS), document())
     crds = ServedCrds(api)  # type: ignore[arg-type]
     with capture_logs() as logs:
-        await crds.look()
+        await crds.read_schemas()
         assert not crds.may_lead()
         (said,) = crds.hindrances()
         assert said.startswith(
             "the CRD gpujobs.gpujob.dev lacks status.attempts, which this version writes, so it does not act: "
         )
         assert crds.counts()["gpujobs", "status"] == 1
-        await crds.look()
-        await crds.look()
+        await crds.read_schemas()
+        await crds.read_schemas()
     assert (crds.may_lead(), crds.hindrances()) == (True, [])
     assert [(line["log_level"], line["event"]) for line in logs] == [
         ("error", "CRD of another version"),

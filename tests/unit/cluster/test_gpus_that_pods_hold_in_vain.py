@@ -46,7 +46,7 @@ class Gang:
         self.cache = ObjectCache(mirrored("gpujob-runner-x"))
         wall = lambda: MADE + timedelta(seconds=self.seconds)  # noqa: E731
         self.work = ControllerState(ClusterIndex(self.cache, load_catalog()), clock=lambda: self.seconds, wall=wall)
-        self.looking = JobReconciler(self.work, self)  # type: ignore[arg-type]
+        self.reconciler = JobReconciler(self.work, self)  # type: ignore[arg-type]
         terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         child = {
@@ -96,7 +96,7 @@ class Gang:
         self.seconds, self.written = seconds, []
         held = {"jobName": CHILD, "attempt": 1, "placement": HINT, "state": "Placed", **status}
         self.job = read_job({"metadata": JOB, "spec": {}, "status": held})
-        self.looking.look(self.job)
+        self.reconciler.reconcile(self.job)
         return self.written[-1] if self.written else None
 
 

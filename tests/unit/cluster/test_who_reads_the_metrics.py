@@ -160,10 +160,10 @@ async def test_metrics_are_served_with_the_certificate_and_with_the_renewed_one(
     try:
         assert await read(port, first) == 200
         (tmp_path / "tls.crt").write_text("half a certif")
-        certificate.look()
+        certificate.reload()
         assert await read(port, first) == 200
         certify(tmp_path, "second")
-        certificate.look()
+        certificate.reload()
         assert await read(port, tmp_path / "tls.crt") == 200
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await read(port, first)

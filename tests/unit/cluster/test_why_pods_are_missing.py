@@ -83,7 +83,7 @@ async def test_later_words_take_the_place_of_the_first() -> None:
 def test_the_reconciler_asks_and_then_says_the_words_of_this_child_alone() -> None:
     gang, asked = Gang(), list[str]()
     gang.read_refusal = lambda job, child, pod: asked.append(child.name + pod)  # type: ignore[attr-defined]
-    assert isinstance(gang.looking, JobReconciler)
+    assert isinstance(gang.reconciler, JobReconciler)
     gang.pods("n0")
     gang.look(0.0)
     gang.look(16.0)

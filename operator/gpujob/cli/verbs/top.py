@@ -77,7 +77,7 @@ class Top:
         self.note = ""
         """Why speeds come from the status, if they do."""
 
-    def look(self) -> list[tuple[str, ...]]:
+    def rows(self) -> list[tuple[str, ...]]:
         """A row for each job that is placed, starts or runs, sorted by namespace and name."""
         self.note = ""
         found = self._cluster.gpujobs(self._namespace)
@@ -244,7 +244,7 @@ def watch(top: Top, every: float, *, once: bool, color: bool) -> None:
     from gpujob.cli.printing import say
 
     console = console_of(color)
-    rows = top.look()
+    rows = top.rows()
     if once or not console.is_terminal:
         headers, shown = fitting(HEADERS, rows, console.width if console.is_terminal else PLAN_WIDTH)
         if rows:
@@ -259,7 +259,7 @@ def watch(top: Top, every: float, *, once: bool, color: bool) -> None:
             headers, shown = fitting(HEADERS, rows, console.width)
             screen.update(table_of(headers, shown, caption=top.note), refresh=True)
             time.sleep(every)
-            rows = top.look()
+            rows = top.rows()
 
 
 def fitting(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> tuple[list[str], list[list[str]]]:

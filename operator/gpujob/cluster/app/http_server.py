@@ -50,7 +50,7 @@ class Certificate:
             self.context.load_cert_chain(self._folder / "tls.crt", self._folder / "tls.key")
             self._read = text
 
-    def look(self) -> None:
+    def reload(self) -> None:
         """Takes a renewed certificate for new connections; one that cannot be read leaves the old one."""
         try:
             self._load()
@@ -63,7 +63,7 @@ class Certificate:
         """Looks until it is cancelled."""
         while True:
             await asyncio.sleep(CERTIFICATE_READ_EVERY)
-            self.look()
+            self.reload()
 
 
 class Endpoints:

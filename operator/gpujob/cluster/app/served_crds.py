@@ -58,10 +58,10 @@ class ServedCrds:
     async def run(self) -> None:
         """Looks until it is cancelled."""
         while True:
-            await self.look()
+            await self.read_schemas()
             await self._sleep(SOON if self.unread or self.missing else EVERY)
 
-    async def look(self) -> None:
+    async def read_schemas(self) -> None:
         """One look. What was known stays known while the API server gives no answer."""
         try:
             found = missing_in(await self._client.get(OPENAPI))

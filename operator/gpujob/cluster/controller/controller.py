@@ -51,7 +51,7 @@ class Reconciler:
         self._steps = JobActions(self.work, writer, self.delivery, learning)
         self.budgets = NamespaceBudgets(self.work, writer, home)
         self.orphans = OrphanedChildren(self.work, writer)
-        self._looking = JobReconciler(self.work, self._steps, self.budgets.refusal)
+        self._reconciler = JobReconciler(self.work, self._steps, self.budgets.refusal)
         self._retelling = StatusRefresh(self.work, self._steps)
         self._deciding = SchedulingRound(self.work, self._steps, learning, self._retelling)
         self._slice = TimeSlice(clock, timings.loop_slice)
@@ -88,13 +88,13 @@ class Reconciler:
             if job is None:
                 self.work.forget(uid)
             elif uid in self.work.tasks:
-                self._looking.interrupt(job)
+                self._reconciler.interrupt(job)
             # A step that ended since then has changed its job's state: the next round handles that.
             elif uid not in self.work.dirty:
                 # 2. Observe and report those with a child, queue those without.
                 with self.work.alone(job):
-                    self._looking.look(job)
-                    self._deciding.look_again(job)
+                    self._reconciler.reconcile(job)
+                    self._deciding.prepare(job)
             await self._slice.pause()
         # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
         if self._deciding.must_decide():

@@ -34,7 +34,7 @@ class JobReconciler:
         """The pools with their parts, by the name of the GPUPool, and until when their prices are believed."""
         self._prices_until = -math.inf
 
-    def look(self, job: JobRecord) -> None:
+    def reconcile(self, job: JobRecord) -> None:
         """Performs the next action of a job, unless a failed step waits for its repetition."""
         work = self._work
         if job.uid in work.passed_over:

@@ -72,11 +72,11 @@ class SchedulingRound:
         seconds = self.seconds_to_next()
         return seconds is not None and seconds <= 0
 
-    def look_again(self, job: JobRecord) -> None:
+    def prepare(self, job: JobRecord) -> None:
         """A job was reconciled: it is prepared for the next decision, which then need not wait for that, and may lack a message."""
         if job.uid in self._work.queue:
             self._prepared.waiting(job, self._arriving)
-        self._explanations.look_again(job.uid)
+        self._explanations.requeue(job.uid)
 
     async def decide(self) -> None:
         """Decides for the whole queue; a step of its own renders, creates and reports each placed job."""

@@ -82,7 +82,7 @@ class Explanations:
             self._renewed = bool(self._decisions)
             self._renew_at = max(self._work.clock(), self._looked_at + self._timings.explain_again)
 
-    def look_again(self, uid: str) -> None:
+    def requeue(self, uid: str) -> None:
         """A job changed, or its step ended: it gets an explanation if that was not its message."""
         if uid in self._decisions and uid not in self._ordered and not self._unordered:
             self._order.append(uid)
@@ -101,7 +101,7 @@ class Explanations:
         work, began, said = self._work, self._work.clock(), 0
         self._make_order()
         for uid in sorted(self._later.take(began)):
-            self.look_again(uid)
+            self.requeue(uid)
         while self._order:
             uid = self._order[0]
             job, decided = work.index.jobs.get(uid), self._decisions[uid]
