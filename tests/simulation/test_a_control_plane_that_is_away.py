@@ -85,7 +85,7 @@ def test_gpus_that_nobody_binds_are_for_others_after_a_quarter_of_an_hour(who: s
     assert world.ran_at["b"] <= 935.0
     status = world.status("a")
     (entry,) = status["attempts"]
-    assert (status["state"], entry["blame"]) == ("Queued", "Kubernetes")
+    assert (status["state"], entry["blame"], entry["reason"]) == ("Queued", "Kubernetes", "ControlPlaneSilent")
     assert ("nosuch" if who == "scheduler" else "kube-controller-manager") in entry["message"]
     assert not {"excludedPools", "excludedNodes", "failures"} & status.keys()
 

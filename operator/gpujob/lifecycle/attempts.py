@@ -164,7 +164,7 @@ def lost_rooms_in_a_row(job: JobRecord) -> int:
 def was_not_looked_at(job: JobRecord) -> bool:
     """Whether the last attempt ended because no scheduler or controller had looked at its pods."""
     last = (tables(job.status, "attempts") or ({},))[-1]
-    return (last.get("reason"), last.get("blame")) == (Reason.UNSCHEDULABLE, Blame.KUBERNETES)
+    return last.get("reason") == Reason.CONTROL_PLANE_SILENT
 
 
 def _seconds_of(entry: Mapping[str, Any]) -> float:

@@ -150,6 +150,9 @@ class Reason(StrEnum):
         "none: other nodes are tried meanwhile; check the node if it fails again")
     UNSCHEDULABLE = ("Unschedulable", "the scheduler bound the pods to no node, so the job gave its GPUs back",
         "fix what the scheduler reports; other pools are tried meanwhile")
+    CONTROL_PLANE_SILENT = ("ControlPlaneSilent",
+        "no scheduler has looked at the job's pods, or the Job controller does not make them, so the job gives its GPUs back",
+        "check kube-scheduler, the scheduler that schedulerName names, or kube-controller-manager, as the sentence says")
     NODE_TAKEN = ("NodeTaken", "other pods took the room of the job's pods on a node, or the node was lost, before they were bound",
         "none: the job is placed again at once")
     NAMESPACE_BUDGET_EXCEEDED = ("NamespaceBudgetExceeded",

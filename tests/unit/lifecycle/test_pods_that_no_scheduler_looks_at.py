@@ -14,7 +14,7 @@ from gpujob.lifecycle.actions import GiveBack, Next, WriteStatus
 from gpujob.status.records.objects import ChildRecord, PodState
 from gpujob.values.vocabulary import ConditionType
 
-LEFT = {"attempt": 0, "reason": "Unschedulable", "blame": "Kubernetes", "to": "2026-01-01T12:00:00Z"}
+LEFT = {"attempt": 0, "reason": "ControlPlaneSilent", "blame": "Kubernetes", "to": "2026-01-01T12:00:00Z"}
 """An attempt at whose pods no scheduler had looked."""
 
 
@@ -23,8 +23,10 @@ def silent(number: int = 0, scheduler: str = "default-scheduler") -> PodState:
 
 
 def said(found: Next, kind: ConditionType) -> str:
+    """The message of a condition, which has the reason of such a wait."""
     assert isinstance(found.action, GiveBack | WriteStatus)
     (condition,) = (each for each in found.action.status["conditions"] if each["type"] == kind)
+    assert condition["reason"] == found.action.status["display"]["reason"] == "ControlPlaneSilent"
     return str(condition["message"])
 
 
@@ -86,7 +88,7 @@ def test_what_nobody_looks_at_gives_its_gpus_back_at_last_and_leaves_nothing_out
     assert isinstance(done.action, GiveBack)
     assert not {"jobName", "excludedPools", "excludedNodes", "failures"} & done.action.status.keys()
     (entry,) = done.action.status["attempts"]
-    assert (entry["reason"], entry["blame"]) == ("Unschedulable", "Kubernetes")
+    assert (entry["reason"], entry["blame"]) == ("ControlPlaneSilent", "Kubernetes")
 
 
 def test_a_further_attempt_waits_a_minute_and_the_pause_before_the_next_one_grows() -> None:

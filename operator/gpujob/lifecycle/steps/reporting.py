@@ -36,7 +36,7 @@ def report(
     make no step."""
     job, view, seen = evaluation.job, evaluation.view, evaluation.observe(child)
     if unbound and seen.stuck and seen.state is State.PLACED:
-        seen = held_in_vain(seen, unbound.until)
+        seen = held_in_vain(seen, unbound.until, silent=unbound.silent)
     seen = waits_for_devices(bare) if bare and seen.state is State.PLACED else _patiently(evaluation, seen, unbound)
     if _is_reported_later(evaluation, child, seen):
         return Nothing()
@@ -109,7 +109,7 @@ def _patiently(evaluation: Evaluation, seen: Observation, unbound: Unbound | Non
     evaluation.see(not_running=(seen.state, since))
     ripe = since + (starting if seen.state is State.STARTING else timings.pending)
     if ripe <= now and (seen.reason, seen.stuck) == (Reason.PLACED, "") and unbound:
-        return held_in_vain(replace(seen, message=unbound.why), unbound.until)
+        return held_in_vain(replace(seen, message=unbound.why), unbound.until, silent=unbound.silent)
     if ripe <= now or job.status.get("state") == State.STARTING:
         return seen
     evaluation.requeue(ripe - now)

@@ -145,7 +145,7 @@ def _not_looked_at(evaluation: Evaluation, child: ChildRecord, seconds: float) -
         check = "that schedulers of this name run" if schedulers else "kube-scheduler"
         what = f"no scheduler has looked at pod {pods[0].name}{others}{which}; check {check}"
     gave = f"the job gave the GPUs of pool {endings.pool_of(evaluation.job, child)} back, and no pool is left out"
-    return Failure(Blame.KUBERNETES, Reason.UNSCHEDULABLE, f"for {seconds:g} seconds {what}; {gave}")
+    return Failure(Blame.KUBERNETES, Reason.CONTROL_PLANE_SILENT, f"for {seconds:g} seconds {what}; {gave}")
 
 
 def _seconds_of_lost_rooms(evaluation: Evaluation, child: ChildRecord, lost: Mapping[str, LostRoom]) -> float:

@@ -38,7 +38,7 @@ def of_child(seen: Observation, placed: str) -> tuple[Update, ...]:
     runs, done, failed = (seen.state is s for s in (State.RUNNING, State.SUCCEEDED, State.FAILED))
     ended = done or failed
     # The wait has its own reason; most others are the kubelet's, and in the message.
-    own = (Reason.WAITING_FOR_DEVICES, Reason.UNSCHEDULABLE, Reason.CHILD_SUSPENDED)
+    own = (Reason.WAITING_FOR_DEVICES, Reason.UNSCHEDULABLE, Reason.CONTROL_PLANE_SILENT, Reason.CHILD_SUSPENDED)
     not_started = seen.reason if seen.reason in own else Reason.NOT_STARTED
     running_reason = seen.reason if runs else Reason.ENDED if ended else not_started
     running = ConditionUpdate(ConditionType.RUNNING, runs, running_reason, seen.message)

@@ -137,10 +137,10 @@ def with_other_price(seen: Observation, pool: str, decided: int, now: int) -> Ob
     return replace(seen, message=f"{seen.message}; {prices}")
 
 
-def held_in_vain(seen: Observation, until: str) -> Observation:
-    """The state while pods hold GPUs of nodes to which they are not bound, with the deadline."""
+def held_in_vain(seen: Observation, until: str, *, silent: bool) -> Observation:
+    """The state while pods hold GPUs of nodes to which they are not bound, with the deadline; `silent`: nothing says why."""
     message = f"{seen.message}; the job gives its GPUs back at {until} if that stays so"
-    return replace(seen, reason=Reason.UNSCHEDULABLE, message=message)
+    return replace(seen, reason=Reason.CONTROL_PLANE_SILENT if silent else Reason.UNSCHEDULABLE, message=message)
 
 
 def _observe(child: ChildRecord, pods: Sequence[PodState], *, ran: bool, refused: str) -> Observation:
