@@ -12,7 +12,7 @@ from typing import Any
 from gpujob_runner.preflight.expected import VARIABLE, Expected, read_expected
 from gpujob_runner.preflight.folders import CACHES, HOMES, folders_of, size_of, unwritable, useless
 from gpujob_runner.preflight.interpreter import Interpreter, Missing, find_interpreter
-from gpujob_runner.preflight.nodes import Nodes, look_at_nodes
+from gpujob_runner.preflight.nodes import Nodes, open_nodes
 from gpujob_runner.preflight.probing import Seen, probe
 from gpujob_runner.preflight.result import Result, message_of
 from gpujob_runner.preflight.verdict import of_folders, of_nodes, of_torch
@@ -47,7 +47,7 @@ def main() -> None:
 
 def examine(words: Sequence[str], expected: Expected, environment: dict[str, str]) -> Result:
     """The facts of the container, and the findings about what differs from the expectation."""
-    nodes = look_at_nodes(expected.vendor)
+    nodes = open_nodes(expected.vendor)
     found = find_interpreter([word for word in words if word], environment, named=expected.command)
     seen = Seen()
     if isinstance(found, Missing):

@@ -26,7 +26,7 @@ class Nodes:
     """Nodes that no device of this vendor works without and that are not there."""
 
 
-def look_at_nodes(vendor: str, root: str = "/dev") -> Nodes:
+def open_nodes(vendor: str, root: str = "/dev") -> Nodes:
     """Opens every node of a vendor's devices for reading and writing, as its library would."""
     if vendor not in _CARDS:
         return Nodes()

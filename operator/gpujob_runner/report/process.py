@@ -24,7 +24,7 @@ from gpujob_runner.report.serving.server import metrics_server
 from gpujob_runner.report.serving.shared import Shared
 from gpujob_runner.report.standstill.page import aged, ranks_page
 from gpujob_runner.report.standstill.stack import phase_of_threads, stack_of
-from gpujob_runner.report.watch import said
+from gpujob_runner.report.watch import job_environment
 
 __all__ = ["Process", "begin", "current", "ledger", "rank"]
 
@@ -32,7 +32,7 @@ SECONDS_BETWEEN_BEATS = 2.0
 SECONDS_LATE = 1.0
 """How much later than asked this thread wakes up where the process does not get to run."""
 SECONDS_BETWEEN_BINDS = 15.0
-SECONDS_UNTIL_LOOK = 4.0
+SECONDS_UNTIL_STACKS = 4.0
 """Without a sign of work, after which the stacks are looked at: less than any hang, more than most steps."""
 SECONDS_UNTIL_STACK = 20.0
 """Without a sign of work, after which the stack of the training thread is exported."""
@@ -53,7 +53,7 @@ class Process:
         self._pid = os.getpid()
         self.rank = Rank(asked, started)
         self.rank.ledger = ledger
-        _, self.rank.world_size = torch_state.place_in_job(said())
+        _, self.rank.world_size = torch_state.place_in_job(job_environment())
         self.devices = torch_state.Devices()
         self.shared = Shared(asked.folder)
         self.server: Listener | None = None
@@ -94,7 +94,7 @@ class Process:
 
     def figures(self) -> dict[str, Any]:
         """The figures of this process as they are written and served; memory is that of the last beat."""
-        place, self.rank.world_size = torch_state.place_in_job(said())
+        place, self.rank.world_size = torch_state.place_in_job(job_environment())
         device = max(self._memory, key=lambda index: self._memory[index]["reserved_bytes"], default=None)
         figures = self.rank.figures()
         figures["on_device"] = float(device is not None) if self.rank.counted else None
@@ -139,7 +139,7 @@ class Process:
     def _beat(self) -> None:
         """One round: look for a phase, read memory, write the figures, and serve if no other process does."""
         for part, work in (
-            ("stall", self._look),
+            ("stall", self._read_stacks),
             ("driver", self._watch_driver),
             ("memory", self._read_memory),
             ("folder", self._write),
@@ -152,10 +152,10 @@ class Process:
             except Exception as error:
                 guard.failed(part, error)
 
-    def _look(self) -> None:
+    def _read_stacks(self) -> None:
         """Reads the stacks of the threads if no step shows what they do."""
         rank, still = self.rank, self.rank.still()
-        if not rank.phases.is_said and (still >= SECONDS_UNTIL_LOOK or rank.phases.is_seen):
+        if not rank.phases.is_reported and (still >= SECONDS_UNTIL_STACKS or rank.phases.is_seen):
             rank.phases.notice(phase_of_threads())
         self._stack = stack_of(self._trains) if still >= SECONDS_UNTIL_STACK else []
 
@@ -205,7 +205,7 @@ class Process:
 def begin() -> Process:
     """Starts the reporter of this process; called by its first step."""
     global current, rank
-    asked = settings.read(said())
+    asked = settings.read(job_environment())
     if asked is None:
         raise RuntimeError(f"{settings.PORT} is no port")
     process = Process(asked)

@@ -30,7 +30,7 @@ environment: dict[str, str] = {}
 """What the pod and the launcher said to the interpreter at its start, for a program may clear its environment."""
 
 
-def said() -> dict[str, str]:
+def job_environment() -> dict[str, str]:
     """The environment of the process, and of its start what the program took away since."""
     return {**environment, **os.environ}
 

@@ -74,7 +74,7 @@ def started(
     code = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); from gpujob_runner.preflight import main, nodes; "
         "main.MESSAGE, main.NOTE = 'message', 'note'; "
-        "main.look_at_nodes = lambda vendor: nodes.Nodes(cards=('/dev/dri/renderD128',)); main.main()"
+        "main.open_nodes = lambda vendor: nodes.Nodes(cards=('/dev/dri/renderD128',)); main.main()"
     )
     own = {"GPUJOB_PREFLIGHT": json.dumps(told), "PYTHONPATH": "/app", "HOME": str(folder)}
     environment = {**{k: v for k, v in os.environ.items() if k not in CACHES}, **own, **(of_image or {})}

@@ -187,7 +187,7 @@ class Keyed:
 )
 def test_size(batch: Any, size: tuple[int, int]) -> None:
     assert size_of(batch) == size
-    assert batches.Look().size(batch, 0) == size, "the short way for the commonest batches says something else"
+    assert batches.Inspection().size(batch, 0) == size, "the short way for the commonest batches says something else"
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_a_batch_of_another_data_set_between_two_steps_is_not_trained_on() -> No
     ledger = Ledger()
     for data_set, samples in ((1, 8), (2, 100), (1, 8)):
         if ledger.unseen is not None:
-            ledger.look()
+            ledger.inspect()
         ledger.unseen = (data_set, Tensor(samples), 0.0, None)
         if data_set == 1:
             assert ledger.take()[0] == 8
@@ -311,11 +311,11 @@ def test_an_evaluation_of_the_identity_that_a_trained_data_set_had_is_not_traine
     ledger, first, second = Ledger(), DataSet(), DataSet()
     for data_set, identity in ((first, 1), (second, 2)):
         ledger.unseen = (identity, Tensor(8), 0.0, data_set)
-        ledger.look()
+        ledger.inspect()
         assert ledger.take()[0] == 8
     del first, data_set
     ledger.unseen = (1, Tensor(24), 0.0, DataSet())
-    ledger.look()
+    ledger.inspect()
     ledger.unseen = (2, Tensor(8), 0.0, second)
     assert ledger.take()[0] == 8
 

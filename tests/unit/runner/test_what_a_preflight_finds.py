@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gpujob_runner.preflight.expected import Expected, read_expected
 from gpujob_runner.preflight.folders import unwritable
-from gpujob_runner.preflight.nodes import Nodes, look_at_nodes
+from gpujob_runner.preflight.nodes import Nodes, open_nodes
 from gpujob_runner.preflight.probing import Device, Seen
 from gpujob_runner.preflight.refusal import Refusal
 from gpujob_runner.preflight.result import LIMIT, Result, message_of
@@ -109,13 +109,13 @@ def test_nodes_of_a_container_are_opened(tmp_path: Path) -> None:
     (tmp_path / "dri").mkdir()
     for name in ("kfd", "dri/renderD128", "dri/card0", "nvidia0", "nvidiactl", "null"):
         (tmp_path / name).touch()
-    amd, nvidia = look_at_nodes("AMD", str(tmp_path)), look_at_nodes("NVIDIA", str(tmp_path))
+    amd, nvidia = open_nodes("AMD", str(tmp_path)), open_nodes("NVIDIA", str(tmp_path))
     assert amd == Nodes(cards=(str(tmp_path / "dri/renderD128"),))
     assert nvidia == Nodes(cards=(str(tmp_path / "nvidia0"),))
     (tmp_path / "kfd").unlink()
-    assert look_at_nodes("AMD", str(tmp_path)).lacking == (str(tmp_path / "kfd"),)
-    assert look_at_nodes("", str(tmp_path)) == Nodes()
-    assert look_at_nodes("AMD", str(tmp_path / "nothing")).cards == ()
+    assert open_nodes("AMD", str(tmp_path)).lacking == (str(tmp_path / "kfd"),)
+    assert open_nodes("", str(tmp_path)) == Nodes()
+    assert open_nodes("AMD", str(tmp_path / "nothing")).cards == ()
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_node_that_is_closed_tells_whose_it_is(not_root: None) -> None:
     with TemporaryDirectory() as folder:
         node = Path(folder, "kfd")
         node.touch(mode=0)
-        (closed,) = look_at_nodes("AMD", folder).denied
+        (closed,) = open_nodes("AMD", folder).denied
         facts = node.stat()
         assert closed == Refusal(str(node), facts.st_uid, facts.st_gid, 0, "EACCES")
 

@@ -175,7 +175,7 @@ def hooked(monkeypatch: pytest.MonkeyPatch) -> Rank:
 def fetch_and_step(optimizer: Optimizer, *data_sets: int, batch: object = None) -> None:
     for data_set in data_sets:
         if process.ledger.unseen is not None:
-            process.ledger.look()
+            process.ledger.inspect()
         process.ledger.unseen = (data_set, batch or [Batch(), Batch()], 0.25, None)
     torch_hooks.after_step(optimizer, (), {})
 

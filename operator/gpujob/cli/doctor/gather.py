@@ -46,7 +46,7 @@ def gather(request: Request) -> Facts:
         namespace=namespace,
         operator_namespace=request.operator_namespace,
         now=now.isoformat(),
-        live=_asked(cluster, namespace, request) if live else None,
+        live=_live_reads(cluster, namespace, request) if live else None,
     )
 
 
@@ -58,7 +58,7 @@ def _documents(request: Request) -> list[Any]:
         return [{"apiVersion": "v1", "kind": "List", "items": []}]
 
 
-def ask(cluster: LiveCluster, namespace: str, operator_namespace: str) -> Live:
+def read_live(cluster: LiveCluster, namespace: str, operator_namespace: str) -> Live:
     """What a live cluster reports besides its objects."""
     apps, leases = (
         f"/apis/apps/v1/namespaces/{operator_namespace}/deployments",
@@ -81,10 +81,10 @@ def ask(cluster: LiveCluster, namespace: str, operator_namespace: str) -> Live:
     )
 
 
-def _asked(cluster: LiveCluster, namespace: str, request: Request) -> Live:
+def _live_reads(cluster: LiveCluster, namespace: str, request: Request) -> Live:
     """What the checks that are asked for read of a live cluster besides its objects."""
     if not request.before_uninstall:
-        return ask(cluster, namespace, request.operator_namespace)
+        return read_live(cluster, namespace, request.operator_namespace)
     crds = [_got(cluster, f"{CRDS}/{plural}.{GROUP}") for plural in PLURALS]
     return Live(
         crds=None if None in crds else [found for found in crds if found is not None],

@@ -104,7 +104,7 @@ def explain_job(
     own = _waiting(job, profiles)
     if now is not None:
         arriving = tuple(waits.arriving(objects.nodes, now, Timings().provision))
-        own = _as_looked_at(replace(own, demand=own.demand.but(arriving=arriving)), raw, now)
+        own = _as_reconciled(replace(own, demand=own.demand.but(arriving=arriving)), raw, now)
     if not named:
         (own,), fleet = with_object_quotas([own], fleet, gpujobs_in(documents))
     before = rivals_in(documents, [own], fleet, profiles, now) if now is not None else []
@@ -151,7 +151,7 @@ def _waiting(job: GPUJob, profiles: Profiles) -> PendingJob:
     return PendingJob("", "", informed(job, profiles), False, namespace, job.metadata.name, runs_for=deadline)
 
 
-def _as_looked_at(own: PendingJob, raw: Mapping[str, Any], now: datetime) -> PendingJob:
+def _as_reconciled(own: PendingJob, raw: Mapping[str, Any], now: datetime) -> PendingJob:
     """The job as an operator sees it: it leaves out pools and nodes that let the job down, and may have waited long enough."""
     status, created = table(raw, "status"), str(table(raw, "metadata").get("creationTimestamp") or "")
     if not status:

@@ -34,7 +34,7 @@ from gpujob.cluster.client.api_errors import (
     error_from_status,
 )
 from gpujob.cluster.client.client import SILENT_AFTER, ApiClient
-from gpujob.cluster.client.rate_limit import Clock, asked_wait
+from gpujob.cluster.client.rate_limit import Clock, retry_after_of
 from gpujob.cluster.client.transport import without_managed_fields
 from gpujob.values.untrusted import tables
 
@@ -326,7 +326,7 @@ class Reflector:
             return 0.0
         backoff = self.backoff(self.timings.backoff_most)
         retry_after = error.retry_after if isinstance(error, ApiError) else None
-        return max(backoff, asked_wait(retry_after))
+        return max(backoff, retry_after_of(retry_after))
 
 
 def _version_survives(error: ApiError | _UnknownLoss) -> bool:

@@ -13,7 +13,7 @@ LONGEST_PAUSE = 2.0
 """The longest wait in seconds of a write between two tries; a longer one is its caller's, who then holds nothing that others need."""
 
 
-def asked_wait(retry_after: float | None) -> float:
+def retry_after_of(retry_after: float | None) -> float:
     """The seconds that the API server asks to wait (Retry-After), a minute at most; 0 if it asks for none."""
     return min(retry_after or 0.0, LONGEST_RETRY_DELAY)
 

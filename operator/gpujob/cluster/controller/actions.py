@@ -14,7 +14,7 @@ import structlog
 from gpujob.cluster.cache.watched_kinds import JOBS, SERVICES, claim_templates
 from gpujob.cluster.client.api_errors import ApiError, Fenced
 from gpujob.cluster.client.outage_gate import LONGEST_OUTAGE_DELAY, is_outage
-from gpujob.cluster.client.rate_limit import asked_wait
+from gpujob.cluster.client.rate_limit import retry_after_of
 from gpujob.cluster.controller.profiles import ProfileUpdates
 from gpujob.cluster.controller.runner_configmaps import RunnerConfigMaps
 from gpujob.cluster.queue.creations import Creations
@@ -335,7 +335,7 @@ class JobActions:
     async def _not_created(self, job: JobRecord, error: ChildNotCreated) -> None:
         """A child that can be created later: reported after two tries, because most such errors pass in a second; or at once if the
         creation hung, or the API server asks for a long wait."""
-        within = max(LONGEST_OUTAGE_DELAY, asked_wait(error.retry_after))
+        within = max(LONGEST_OUTAGE_DELAY, retry_after_of(error.retry_after))
         failures = self._work.requeue_after_outage(job, error, error.retry_after)
         if failures < 2 and within <= LONGEST_OUTAGE_DELAY and not self._creations.hangs(job.namespace):
             return

@@ -22,7 +22,7 @@ from gpujob.cluster.client.api_errors import AlreadyExists, ApiError, Conflict, 
 from gpujob.cluster.client.client import MERGE_PATCH, ApiClient
 from gpujob.cluster.client.outage_gate import PATIENCE
 from gpujob.cluster.client.paths import Resource
-from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY, Clock, Patience, asked_wait
+from gpujob.cluster.client.rate_limit import LONGEST_RETRY_DELAY, Clock, Patience, retry_after_of
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 
@@ -235,7 +235,7 @@ class Leadership:
         retry_after = error.retry_after if isinstance(error, ApiError) else None
         wait = self._timings.retry_every * (0.5 + 0.5 * self._chance())
         if self._good_until is None:
-            return max(wait, asked_wait(retry_after))
+            return max(wait, retry_after_of(retry_after))
         return max(0.0, min(wait, self._good_until - self._clock()))
 
     def _after_no_namespace(self, error: NoNamespace) -> float:

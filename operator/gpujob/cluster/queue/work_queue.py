@@ -25,7 +25,7 @@ from gpujob.api.kinds.gpujob import GPUJob
 from gpujob.api.manifest import read_gpujob
 from gpujob.cluster.client.api_errors import ApiError
 from gpujob.cluster.client.outage_gate import OutageGate, outage_delay
-from gpujob.cluster.client.rate_limit import asked_wait
+from gpujob.cluster.client.rate_limit import retry_after_of
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.durations import Durations
 from gpujob.cluster.queue.due_times import DueTimes
@@ -267,7 +267,7 @@ class ControllerState:
         memory = self.remember(job.uid)
         memory.outages += 1
         memory.unanswered = isinstance(why, ApiError) and why.status == 0
-        delay = max(outage_delay(memory.outages, self._chance), asked_wait(retry_after))
+        delay = max(outage_delay(memory.outages, self._chance), retry_after_of(retry_after))
         self._retry(job, delay, why, job.generation)
         return memory.outages
 

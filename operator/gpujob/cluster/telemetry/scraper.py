@@ -161,7 +161,7 @@ class Scraper:
                 self.results["Read"] += 1
             else:
                 self._fail(job, found)
-            await self._look_for_faults(session, job, child)
+            await self._read_faults(session, job, child)
             await self._compare_ranks(session, job, child)
         except Exception as error:  # an error in one pod's report does not stop the others
             log.exception("report left out", job=f"{job.namespace}/{job.name}", error=repr(error))
@@ -245,7 +245,7 @@ class Scraper:
         counted = replace(measured, at=self._work.wall(), still=still)
         self._work.telemetry[job.uid] = replace(held, measured=_to_compare(job, counted))
 
-    async def _look_for_faults(self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord) -> None:
+    async def _read_faults(self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord) -> None:
         """Reads a part of a gang's other pods in turn, all of them where the job stands still."""
         memory, held = self._memory.get(job.uid), self._work.telemetry.get(job.uid, telemetry.SILENT)
         if memory is None or held.measured is None or child.pods < 2:

@@ -38,7 +38,7 @@ def effective_requests(
     if "initContainers" in spec:
         running, devices = _with_init_steps(spec, unread, held, running, devices)
     if "resources" in spec:
-        running = _as_the_pod_asks(spec, unread, running)
+        running = _with_pod_requests(spec, unread, running)
     if "overhead" in spec:
         overhead = read_resources(table(spec, "overhead"), unread)
         running += Resources(overhead.millicores, overhead.memory, overhead.storage or 0)
@@ -83,7 +83,7 @@ def _with_init_steps(
     return (running + sidecars).at_least(peak), _largest(_sum(devices, sidecar_devices), peak_devices)
 
 
-def _as_the_pod_asks(spec: Mapping[str, Any], unread: list[str], of_containers: Resources) -> Resources:
+def _with_pod_requests(spec: Mapping[str, Any], unread: list[str], of_containers: Resources) -> Resources:
     """The containers' needs, with CPU and memory of the pod's own request where it has one."""
     resources = table(spec, "resources")
     own = read_resources({**table(resources, "limits"), **table(resources, "requests")}, unread)

@@ -22,7 +22,7 @@ def interruption(child: ChildRecord, pods: Sequence[PodState]) -> Failure | None
     if child.leaving or child.paused:
         # The operator, or who suspended the Job, ends its pods.
         return None
-    pod = next((pod for pod in pods if _was_asked(pod)), None)
+    pod = next((pod for pod in pods if _end_was_requested(pod)), None)
     if pod is None:
         return None
     reason = DISRUPTIONS.get(pod.disruption, Reason.EVICTED) if pod.disruption else Reason.POD_DELETED
@@ -34,7 +34,7 @@ def interruption(child: ChildRecord, pods: Sequence[PodState]) -> Failure | None
     return on_spot(child, Failure(Blame.INFRASTRUCTURE, reason, message))
 
 
-def _was_asked(pod: PodState) -> bool:
+def _end_was_requested(pod: PodState) -> bool:
     """Whether the deletion of a pod came before the end of its program, and the program did not fail."""
     if not pod.leaving or pod.exit_code:
         return False

@@ -46,7 +46,7 @@ class First(Enum):
 def seen_first(child: ChildRecord, pods: Sequence[PodState]) -> First | None:
     """What these pods show; None while neither is there, and where who ends the pods is known to be the Job itself."""
     failed = [pod for pod in pods if fails_by_itself(pod)]
-    asked = any(_is_asked(pod) for pod in pods if pod not in failed)
+    asked = any(_end_is_requested(pod) for pod in pods if pod not in failed)
     if child.leaving or child.paused or not (failed or asked):
         return None
     if (failed and asked) or read_time(child.failing_since):
@@ -66,7 +66,9 @@ def fails_by_itself(pod: PodState) -> bool:
         return True
     if not pod.exit_code or pod.reason == OUT_OF_MEMORY or pod.ran_out is not None:
         return bool(pod.exit_code)
-    return not (_is_asked(pod) and pod.exit_code in KILLED) and not _was_asked_before(pod, read_time(pod.ended))
+    return not (_end_is_requested(pod) and pod.exit_code in KILLED) and not _end_was_requested_before(
+        pod, read_time(pod.ended)
+    )
 
 
 def lost_a_peer(child: ChildRecord, failed: Sequence[PodState], pods: Sequence[PodState], first: First | None) -> bool:
@@ -77,7 +79,9 @@ def lost_a_peer(child: ChildRecord, failed: Sequence[PodState], pods: Sequence[P
         return first is First.REQUEST
     ends = [read_time(pod.ended) for pod in failed]
     requests = [
-        time for pod in pods if pod not in failed and (time := asked_at(pod)) and not _by_its_job(child, pod, time)
+        time
+        for pod in pods
+        if pod not in failed and (time := end_requested_at(pod)) and not _by_its_job(child, pod, time)
     ]
     return bool(requests) and all(end is not None and min(requests) <= end for end in ends)
 
@@ -90,7 +94,7 @@ def is_late(child: ChildRecord, pod: PodState, first: First | None) -> bool:
     return disrupted > began
 
 
-def asked_at(pod: PodState) -> datetime | None:
+def end_requested_at(pod: PodState) -> datetime | None:
     """When something asked a pod to end: its deletion or its disruption, whichever came first; None where no time says it."""
     return min((time for time in (deleted_at(pod), read_time(pod.disrupted_at)) if time), default=None)
 
@@ -100,11 +104,11 @@ def exceeds_own_limit(pod: PodState) -> bool:
     return pod.pod_reason == "Evicted" and any(limit in pod.pod_message for limit in OWN_LIMITS)
 
 
-def _is_asked(pod: PodState) -> bool:
+def _end_is_requested(pod: PodState) -> bool:
     return pod.leaving or bool(pod.disruption)
 
 
-def _was_asked_before(pod: PodState, ended: datetime | None) -> bool:
+def _end_was_requested_before(pod: PodState, ended: datetime | None) -> bool:
     """Whether something asked a pod to end before its program ended."""
     deleted, disrupted = deleted_at(pod), read_time(pod.disrupted_at)
     if ended is None:

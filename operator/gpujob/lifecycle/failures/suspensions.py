@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from gpujob.lifecycle.failures.failure import Blame, Failure
-from gpujob.lifecycle.failures.order import First, asked_at, deleted_at, fails_by_itself
+from gpujob.lifecycle.failures.order import First, deleted_at, end_requested_at, fails_by_itself
 from gpujob.status.attempts.waits import read_time
 from gpujob.status.observe.child import EXITED, named_pod
 from gpujob.status.records.objects import ChildRecord, PodState
@@ -92,8 +92,8 @@ def of_before(child: ChildRecord, pods: Sequence[PodState], let_go: Collection[s
     return frozenset(
         pod.name
         for pod in ending
-        if _asked_before_resumption(child, pod)
-        or (pod.name in let_go and _asked_before_failure(child, pod))
+        if _requested_before_resumption(child, pod)
+        or (pod.name in let_go and _requested_before_failure(child, pod))
         or (pod.index is not None and _order(pod) < last[pod.index])
     )
 
@@ -103,14 +103,14 @@ def _order(pod: PodState) -> tuple[bool, str]:
     return not (pod.leaving or pod.gone), pod.created
 
 
-def _asked_before_resumption(child: ChildRecord, pod: PodState) -> bool:
+def _requested_before_resumption(child: ChildRecord, pod: PodState) -> bool:
     asked, resumed = deleted_at(pod), read_time(child.resumed)
     return asked is not None and resumed is not None and asked <= resumed
 
 
-def _asked_before_failure(child: ChildRecord, pod: PodState) -> bool:
+def _requested_before_failure(child: ChildRecord, pod: PodState) -> bool:
     """Whether it was not the failing Job itself that asked the pod to end, and the suspension is over."""
-    asked, began = asked_at(pod), read_time(child.failing_since)
+    asked, began = end_requested_at(pod), read_time(child.failing_since)
     return not child.paused and (began is None or (asked is not None and asked < began))
 
 

@@ -101,7 +101,7 @@ class ImageSelector:
             # The equipment's order leaves out what it rejects.
             facts = image.facts
             # Features first: version checks take longer.
-            if facts is not None and (any(facts.name in each for each in missing) or self._asked(facts)):
+            if facts is not None and (any(facts.name in each for each in missing) or self._rejections_by_job(facts)):
                 continue
             if not self._of_stack(image):
                 yield image
@@ -188,7 +188,9 @@ class ImageSelector:
         facts, found = suited.image.facts, self._of_stack(suited.image) + suited.rejections
         if facts is None or facts.unreadable:
             return found
-        return found + self._asked(facts) + tuple(each[facts.name] for each in missing if facts.name in each)
+        return (
+            found + self._rejections_by_job(facts) + tuple(each[facts.name] for each in missing if facts.name in each)
+        )
 
     def _missing(self, suited: Suitability) -> Sequence[Mapping[str, Finding]]:
         """For each required feature the runtimes that lack it."""
@@ -205,7 +207,7 @@ class ImageSelector:
             return missing
         return (Finding(Reason.FRAMEWORK_UNSUPPORTED, "the catalog has no image for {}", (backend,)), *missing)
 
-    def _asked(self, facts: Runtime) -> Findings:
+    def _rejections_by_job(self, facts: Runtime) -> Findings:
         """The reasons of the job against an image on any pool."""
         found = self._of_job.get(facts.name)
         if found is None:

@@ -48,7 +48,7 @@ def by_own_clock(
             first = most if until is None or key in seen else _seconds_left(until, now, most)
             over = found[key] = seen.get(key, now.own + first)
             if (rest := over - now.own) > 0:
-                kept.append(_as_said_now(entry, until, now.server, rest))
+                kept.append(_by_servers_clock(entry, until, now.server, rest))
                 left = min(left, rest)
         if kept != entries:
             changed[member] = kept
@@ -79,7 +79,9 @@ def _seconds_left(until: datetime, now: Clocks, most: float) -> float:
     return min(by_server, most)
 
 
-def _as_said_now(entry: Mapping[str, Any], until: datetime | None, server: datetime, rest: float) -> Mapping[str, Any]:
+def _by_servers_clock(
+    entry: Mapping[str, Any], until: datetime | None, server: datetime, rest: float
+) -> Mapping[str, Any]:
     """An entry whose times are the server's, where its clock was set since they were written."""
     end = server + timedelta(seconds=rest)
     if until is None or abs((end - until).total_seconds()) <= CLOCKS:

@@ -18,7 +18,7 @@ from gpujob_runner.report.readings.batches import kept, size_of
 from gpujob_runner.report.readings.mailbox import ROOM, Mailbox
 
 SECONDS_BETWEEN_LETTERS = 0.5
-SECONDS_BETWEEN_LOOKS = 0.1
+SECONDS_BETWEEN_READS = 0.1
 
 _handle: Any | None = None
 _inside_engine = False
@@ -43,7 +43,7 @@ class Verdicts:
             self._sent = clock
             self._mailbox.post(letter)
             self._looked = 0.0
-        if clock - self._looked >= SECONDS_BETWEEN_LOOKS:
+        if clock - self._looked >= SECONDS_BETWEEN_READS:
             self._looked = clock
             for arrived in self._mailbox.collect():
                 self._rank.release(len(arrived), sum(1 for number in arrived if number))
@@ -178,7 +178,7 @@ def watch_batches(module: Any) -> None:
             waited = now - began
             if gradients():
                 if ledger.unseen is not None:
-                    ledger.look()
+                    ledger.inspect()
                 # Nearly every batch is a list of tensors: as `kept` has it, without a call.
                 copy = batch.copy() if kind(batch) is list and batch and kind(batch[0]) is tensor else keep(batch)
                 data_set = self._dataset

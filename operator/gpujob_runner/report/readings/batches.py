@@ -11,13 +11,13 @@ from gpujob_runner.report import guard
 
 DEEPEST = 4
 MOST_DATA_SETS = 256
-MOST_LOOKS = 64
+MOST_PARTS = 64
 """Parts of a batch that are looked at, in the training's thread."""
 MOST_SAMPLES = 1024
 """Samples in a list whose tokens are added up."""
-LOOKS_IN_VAIN = 8
+INSPECTIONS_IN_VAIN = 8
 """Batches of a data set without a size, one after the other, until it is left alone."""
-BATCHES_BETWEEN_LOOKS = 256
+BATCHES_BETWEEN_INSPECTIONS = 256
 """Of a data set that is left alone, so that another one of the same identity is not left alone too."""
 
 NO_SIZE = (0, 0)
@@ -36,7 +36,7 @@ def kept(batch: Any, depth: int = 0) -> Any:
     """
     kind = type(batch)
     if kind in SEQUENCES:
-        if not batch or len(batch) > MOST_LOOKS:
+        if not batch or len(batch) > MOST_PARTS:
             return batch
         first = batch[0]
         if depth < DEEPEST and (type(first) in SEQUENCES or hasattr(first, "keys")):
@@ -44,10 +44,10 @@ def kept(batch: Any, depth: int = 0) -> Any:
             return [first, *batch[1:]] if kind is list else (first, *batch[1:])
         return batch.copy() if kind is list else batch
     if kind is dict:
-        return batch.copy() if len(batch) <= MOST_LOOKS else batch
+        return batch.copy() if len(batch) <= MOST_PARTS else batch
     if not hasattr(batch, "keys") or not isinstance(batch, Mapping):
         return batch
-    names = islice(batch, MOST_LOOKS)
+    names = islice(batch, MOST_PARTS)
     return {name: batch[name] for name in ("input_ids", *names) if name in batch}
 
 
@@ -55,7 +55,7 @@ def size_of(batch: Any, data_set: int = 0) -> tuple[int, int]:
     """(samples, tokens) of what a DataLoader yielded; 0 where it is unknown, and always once several batches failed.
 
     Samples are the leading dimension of the first tensor, tokens the elements of `input_ids`. Reads shapes only, never
-    values, so that nothing waits for a device, and at most `MOST_LOOKS` parts of a batch, whatever it is made of. A
+    values, so that nothing waits for a device, and at most `MOST_PARTS` parts of a batch, whatever it is made of. A
     `data_set` (any identity of it) whose batches show no size is left alone after some.
     """
     if guard.failures and guard.is_off("batches"):
@@ -66,26 +66,26 @@ def size_of(batch: Any, data_set: int = 0) -> tuple[int, int]:
             shape = getattr(batch[0], "shape", None)
             if shape and not hasattr(batch[0], "keys"):
                 return int(shape[0]), 0
-        return _looked_at(batch, data_set)
+        return _inspected(batch, data_set)
     except RuntimeError:  # such as of a nested tensor, which says its shape another way
-        return _looked_at_carefully(batch, data_set)
+        return _inspected_carefully(batch, data_set)
     except Exception as error:
         guard.failed("batches", error)
         return 0, 0
 
 
-def _looked_at_carefully(batch: Any, data_set: int) -> tuple[int, int]:
+def _inspected_carefully(batch: Any, data_set: int) -> tuple[int, int]:
     try:
-        return _looked_at(batch, data_set)
+        return _inspected(batch, data_set)
     except Exception as error:
         guard.failed("batches", error)
         return 0, 0
 
 
-def _looked_at(batch: Any, data_set: int) -> tuple[int, int]:
+def _inspected(batch: Any, data_set: int) -> tuple[int, int]:
     in_vain = _in_vain.get(data_set, 0)
-    if in_vain < LOOKS_IN_VAIN or in_vain % BATCHES_BETWEEN_LOOKS == 0:
-        found = Look().size(batch, 0)
+    if in_vain < INSPECTIONS_IN_VAIN or in_vain % BATCHES_BETWEEN_INSPECTIONS == 0:
+        found = Inspection().size(batch, 0)
         if found != NO_SIZE:
             if in_vain:
                 del _in_vain[data_set]
@@ -96,13 +96,13 @@ def _looked_at(batch: Any, data_set: int) -> tuple[int, int]:
     return NO_SIZE
 
 
-class Look:
-    """One look at a batch, which ends with what it found or when it has seen `MOST_LOOKS` parts."""
+class Inspection:
+    """One look at a batch, which ends with what it found or when it has seen `MOST_PARTS` parts."""
 
     __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self.left = MOST_LOOKS
+        self.left = MOST_PARTS
 
     def size(self, batch: Any, depth: int) -> tuple[int, int]:
         """(samples, tokens) of a part of a batch, `depth` containers inside it."""
@@ -143,9 +143,9 @@ class Look:
         packed = _packed(batch)
         if packed:
             return packed, 0
-        if _is_single(first) and all(part is None or _is_single(part) for part in islice(batch, MOST_LOOKS)):
+        if _is_single(first) and all(part is None or _is_single(part) for part in islice(batch, MOST_PARTS)):
             return len(batch), 0
-        if isinstance(batch, list) and len(batch) > 1 and all(map(_is_mapping, islice(batch, MOST_LOOKS))):
+        if isinstance(batch, list) and len(batch) > 1 and all(map(_is_mapping, islice(batch, MOST_PARTS))):
             return len(batch), self._tokens_of(batch, depth)
         if isinstance(first, (list, tuple)) and depth == 0:
             return _packed(first) or len(first), 0

@@ -41,7 +41,7 @@ class Ledger:
         self.batch_at = 0.0
         """When any batch was fetched last, by `perf_counter`: also one of an evaluation."""
 
-    def look(self) -> None:
+    def inspect(self) -> None:
         """Looks at the batch that was yielded last."""
         unseen, self.unseen = self.unseen, None
         if unseen is not None:
@@ -61,7 +61,7 @@ class Ledger:
 
     def ended(self, data_set: int) -> None:
         """`data_set` was read to its end; if that was without a step, while another is trained on, it was evaluation."""
-        self.look()
+        self.inspect()
         if self._last == data_set and self._trained and data_set not in self._trained:
             self._last = None
 
@@ -78,7 +78,7 @@ class Ledger:
                 self.unseen, self._last = None, unseen[0]
                 samples, tokens = size_of(unseen[1], unseen[0])
                 return samples, tokens, unseen[2]
-            self.look()
+            self.inspect()
         pending = self.pending
         if not pending:
             return NOTHING

@@ -60,7 +60,7 @@ class Phases:
             self._seen = (name, seen[1])
 
     @property
-    def is_said(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether the program reported a phase: then its stack is not read."""
         return bool(self._open)
 

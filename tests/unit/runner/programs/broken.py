@@ -20,7 +20,7 @@ def break_part(part: str) -> None:
     elif part == "begin":
         torch_hooks.process.begin = raises
     elif part == "size":
-        batches._looked_at = batches._looked_at_carefully = raises
+        batches._inspected = batches._inspected_carefully = raises
     elif part == "ledger":
         ledger.Ledger.look = ledger.Ledger.take = ledger.Ledger.ended = raises
     elif part == "memory":
