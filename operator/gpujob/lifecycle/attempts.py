@@ -161,7 +161,7 @@ def lost_rooms_in_a_row(job: JobRecord) -> int:
     return sum(1 for _ in takewhile(lambda reason: reason == Reason.NODE_TAKEN, reasons))
 
 
-def was_not_looked_at(job: JobRecord) -> bool:
+def control_plane_was_silent(job: JobRecord) -> bool:
     """Whether the last attempt ended because no scheduler or controller had looked at its pods."""
     last = (tables(job.status, "attempts") or ({},))[-1]
     return last.get("reason") == Reason.CONTROL_PLANE_SILENT

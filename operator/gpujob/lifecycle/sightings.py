@@ -47,7 +47,7 @@ class Sightings(NamedTuple):
     """The child whose pods wait for new nodes."""
     came: tuple[str, Arriving | None] = ("", None)
     """That child, and the last new node of its pool that was seen without devices."""
-    not_looked_at: tuple[str, float] = UNSEEN
+    control_plane_silent: tuple[str, float] = UNSEEN
     """The child with pods of which no scheduler and no controller has said anything."""
     unbound: tuple[str, float] = UNSEEN
     """The child with a pod that is bound to no node."""

@@ -37,7 +37,7 @@ class Timings:
     """Pods hold the GPUs of nodes to which the scheduler does not bind them. An admin's setting."""
     unbound_gang: float = 60.0
     """The same for a gang, at most: what it holds on some nodes, other gangs wait for."""
-    not_looked_at: float = 900.0
+    control_plane_silent: float = 900.0
     """Neither the scheduler nor an event says anything of a job's pods this long before it gives their GPUs back: the control plane
     may be upgraded just now, but a scheduler that does not exist never looks. Each further attempt in a row waits `unbound_gang`.
     """

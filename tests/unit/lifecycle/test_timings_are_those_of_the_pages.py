@@ -35,7 +35,7 @@ NUMBERS = {5: "five", 6: "six", 10: "ten"}
         ("life.md", f"which is seen within {IS.budgets:g} seconds"),
         ("life.md", f"between two counts ({IS.budgets:g} seconds)"),
         ("life.md", f"is shown within {NUMBERS[int(IS.progress / MINUTE)]} minutes"),
-        ("pools.md", f"The job waits on, {IS.not_looked_at:g} seconds at most"),
+        ("pools.md", f"The job waits on, {IS.control_plane_silent:g} seconds at most"),
         ("pools.md", f"further attempt in a row waits for {IS.unbound_gang:g} seconds"),
         ("pools.md", f"the GPUs back after {IS.taken:g} seconds"),
         ("pools.md", f"waits twice as long, {IS.taken_longest:g} seconds at most"),

@@ -11,7 +11,7 @@ from gpujob.fleet.assembly.node_state import LostRoom
 from gpujob.fleet.pools.arriving import Arriving
 from gpujob.lifecycle import endings
 from gpujob.lifecycle.actions import ReadRefusal, WriteStatus
-from gpujob.lifecycle.attempts import lost_rooms_in_a_row, was_not_looked_at
+from gpujob.lifecycle.attempts import control_plane_was_silent, lost_rooms_in_a_row
 from gpujob.lifecycle.endings import Ending
 from gpujob.lifecycle.failures.failure import Blame, Failure
 from gpujob.lifecycle.sightings import UNSEEN
@@ -63,7 +63,7 @@ def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | 
     if len(pods) >= child.pods and all(pod.node for pod in pods):
         return None
     evaluation.watches_nodes = True
-    if _is_not_looked_at(evaluation, child):
+    if _control_plane_is_silent(evaluation, child):
         # An autoscaler adds nodes for pods of which the scheduler says that they find none.
         evaluation.see(awaited=UNSEEN)
     bare, (held, came) = evaluation.view.bare_node, evaluation.sightings.came
@@ -87,10 +87,10 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
         return None
     why = "" if evaluation.ending else why_not_bound(child, evaluation.pods, evaluation.refused)
     if not why:
-        evaluation.see(unbound=UNSEEN, taken=UNSEEN, node_away=UNSEEN, not_looked_at=UNSEEN)
+        evaluation.see(unbound=UNSEEN, taken=UNSEEN, node_away=UNSEEN, control_plane_silent=UNSEEN)
         return None
     refusal = evaluation.refused if len(evaluation.pods) < child.pods else ""
-    silent = _is_not_looked_at(evaluation, child)
+    silent = _control_plane_is_silent(evaluation, child)
     if not (child.nodes or refusal or silent):
         return None
     evaluation.watches_nodes = True
@@ -98,8 +98,8 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
     lost = evaluation.view.lost_rooms if len(evaluation.pods) >= child.pods else {}
     if silent and not lost:
         evaluation.see(unbound=UNSEEN, taken=UNSEEN, node_away=UNSEEN)
-        return _until_looked_at(evaluation, child, why)
-    evaluation.see(not_looked_at=UNSEEN)
+        return _until_it_answers(evaluation, child, why)
+    evaluation.see(control_plane_silent=UNSEEN)
     seconds = _unbound_seconds(evaluation, child)
     rest = seconds * evaluation.timings.rest_factor
     since, now = evaluation.sighted_at("unbound", child), evaluation.now.server
@@ -112,7 +112,7 @@ def unbound(evaluation: Evaluation, child: ChildRecord) -> Unbound | None:
     return Unbound(left, seconds, why, waits.write_time(now + timedelta(seconds=left)), rest, refusal, lost)
 
 
-def _is_not_looked_at(evaluation: Evaluation, child: ChildRecord) -> bool:
+def _control_plane_is_silent(evaluation: Evaluation, child: ChildRecord) -> bool:
     """Whether the scheduler has said nothing of the pods without a node, and no event says why others are missing: one of the two is
     away or busy, and no pool is to blame for that."""
     pods = evaluation.pods
@@ -121,18 +121,18 @@ def _is_not_looked_at(evaluation: Evaluation, child: ChildRecord) -> bool:
     return len(pods) >= child.pods or evaluation.view.refused == ""
 
 
-def _until_looked_at(evaluation: Evaluation, child: ChildRecord, why: str) -> Unbound:
+def _until_it_answers(evaluation: Evaluation, child: ChildRecord, why: str) -> Unbound:
     """The wait for a scheduler or a controller: nothing shows whether it exists."""
     timings = evaluation.timings
-    seconds = max(timings.not_looked_at, _unbound_seconds(evaluation, child))
-    if was_not_looked_at(evaluation.job):
+    seconds = max(timings.control_plane_silent, _unbound_seconds(evaluation, child))
+    if control_plane_was_silent(evaluation.job):
         seconds = min(seconds, timings.unbound_gang)
-    left = evaluation.seconds_left("not_looked_at", child, seconds)
+    left = evaluation.seconds_left("control_plane_silent", child, seconds)
     until = waits.write_time(evaluation.now.server + timedelta(seconds=left))
     return Unbound(left, seconds, why, until, rest=0.0, refusal="", silent=True)
 
 
-def _not_looked_at(evaluation: Evaluation, child: ChildRecord, seconds: float) -> Failure:
+def _silence(evaluation: Evaluation, child: ChildRecord, seconds: float) -> Failure:
     """That no scheduler or controller has looked at the pods for so many seconds, and which one is to be checked."""
     pods = [pod for pod in evaluation.pods if not pod.node]
     if missing := child.pods - len(evaluation.pods):
@@ -168,7 +168,7 @@ def _is_refused_alike(evaluation: Evaluation, child: ChildRecord, words: str) ->
 def end_of(evaluation: Evaluation, child: ChildRecord, unbound: Unbound) -> WriteStatus:
     """Writes the end of an attempt with pods that had no node for too long."""
     if unbound.silent:
-        return ends.try_again(evaluation, child, _not_looked_at(evaluation, child, unbound.seconds))
+        return ends.try_again(evaluation, child, _silence(evaluation, child, unbound.seconds))
     return ends.end(evaluation, child, _ending_of(evaluation, child, unbound))
 
 
