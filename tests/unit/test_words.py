@@ -42,6 +42,15 @@ RETIRED = {
     "standing": "pool_score",
     "standings": "order_pools",
     "told": "sentence",
+    "look": "reconcile, read or inspect",
+    "looks": "reconcile, read or inspect",
+    "looked": "reconciled, read or inspected",
+    "asked": "requested",
+    "asks": "requests",
+    "said": "message, given or reported",
+    "says": "shows",
+    "charges": "quota_ledger",
+    "placing": "placement or decision",
 }
 """A word that names of modules, classes and functions had, and the standard one."""
 

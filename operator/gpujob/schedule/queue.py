@@ -165,7 +165,7 @@ class _Snapshot:
         learned = job.demand.learned
         of_profile = self._tried[job.namespace, learned.profile] if learned else None
         try:
-            demand = self._asked(job)
+            demand = self._resolved(job)
             if of_profile:
                 demand = with_one_more(demand, of_profile)
             answer = self._earlier(demand) or self._plan(demand, job) or self._answer(demand)
@@ -205,13 +205,13 @@ class _Snapshot:
     def knows(self, job: PendingJob) -> bool:
         """Whether the result of a job is known without a decision."""
         try:
-            demand = self._asked(job)
+            demand = self._resolved(job)
             refused = self._refusals.still_valid(demand, self._fleet, self._catalog)
             return refused is not None or demand in self.without_room
         except Exception:  # `place` reports it
             return True
 
-    def _asked(self, job: PendingJob) -> Demand:
+    def _resolved(self, job: PendingJob) -> Demand:
         """The demand of a job with what its namespace, its claims and its time limit mean on this snapshot."""
         # Nothing else depends on namespaces, so that equal jobs of many of them are one demand.
         apart = self._choosy or job.namespace in self._fleet.quotas or job.demand.as_root

@@ -182,7 +182,7 @@ def test_jobs_of_a_profile_that_run_are_known_to_those_that_explore() -> None:
     assert learning.informed(asks, wish).under_way == ((("MI300X cpx_nps4", "2x8"), 1),)
     # One whose writes are under way has no status yet.
     work.tasks["made"] = None  # type: ignore[assignment]
-    learning.placing(job("made"), ("H100-SXM", "1x8"))
+    learning.count_placed(job("made"), ("H100-SXM", "1x8"))
     learning.decides()
     assert dict(learning.informed(asks, wish).under_way) == {("H100-SXM", "1x8"): 1, ("MI300X cpx_nps4", "2x8"): 1}
     del work.tasks["made"]

@@ -121,7 +121,7 @@ class ProfileUpdates:
         """A decision about the queue begins: runs in flight are counted again."""
         self._under_way = None
 
-    def placing(self, job: JobRecord, place: tuple[str, str]) -> None:
+    def count_placed(self, job: JobRecord, place: tuple[str, str]) -> None:
         """Counts a placed job until its status shows it. Jobs without a profile are not counted."""
         if _profile(job):
             self._placing[job.uid] = (job.namespace, _profile(job)), place

@@ -186,7 +186,7 @@ class SchedulingRound:
         choice = decision.choice
         if choice is not None:
             pool, gpus = choice.candidate.pool, choice.candidate.gang.gpus_per_node
-            self._learning.placing(job, device_and_gang(choice.candidate))
+            self._learning.count_placed(job, device_and_gang(choice.candidate))
             attempt = next_attempt(job)
             self._work.reserved[job.uid] = reservations_of(
                 job.uid,
