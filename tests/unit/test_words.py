@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "operator" / "gpujob"
 RUNNER = ROOT.parent / "gpujob_runner"
+REPOSITORY = ROOT.parents[1]
 
 RETIRED = {
     "desk": "controller_state",
@@ -161,15 +163,32 @@ def folders() -> list[Path]:
     return sorted({path.parent for path in modules()} | {path.parent for path in RUNNER.rglob("__init__.py")})
 
 
-@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.relative_to(ROOT.parent).as_posix())
-def test_a_folder_has_at_most_a_dozen_entries_and_says_what_it_holds(folder: Path) -> None:
-    entries = {
+def _entries(folder: Path) -> set[str]:
+    """Names of the modules and folders of a folder."""
+    return {
         path.name
         for path in folder.iterdir()
         if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").is_file()
     }
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.relative_to(ROOT.parent).as_posix())
+def test_a_folder_has_at_most_a_dozen_entries_and_says_what_it_holds(folder: Path) -> None:
+    entries = _entries(folder)
     assert len(entries) <= MOST_ENTRIES, sorted(entries)
     assert ast.get_docstring(parsed(folder / "__init__.py"))
+
+
+def test_each_folder_of_several_modules_has_a_contract_about_its_imports() -> None:
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    found = {name: each for each in contracts if each["type"] == "layers" for name in each["containers"]}
+    wanted = {
+        ".".join(folder.relative_to(ROOT.parent).parts)
+        for folder in {path.parent for path in programs()}
+        if (folder / "__init__.py").is_file() and len(_entries(folder)) > 1
+    }
+    assert found.keys() == wanted
+    assert all(each["exhaustive"] for each in found.values()), "each module has a layer"
 
 
 MOST_LINES = 350
@@ -199,9 +218,6 @@ def test_a_folder_of_several_modules_says_in_which_order_to_read_all_of_them(fol
     there = {path.parent.name if path.stem == "__init__" else path.stem for path in folder.rglob("*.py")}
     assert names - said == set(), "these modules are missing"
     assert said - there == set(), "these are not there"
-
-
-REPOSITORY = ROOT.parents[1]
 
 
 def _files(*patterns: str) -> list[Path]:
