@@ -2,7 +2,7 @@
 
 It needs kubectl with the plugin `gpujob`, an installed operator and the right to submit GPUJobs. Each vendor that has a pool gets a job
 of one GPU, which compares a matrix product with that of the CPU, and one of two GPUs, which sums over both with torchrun. The
-jobs are deleted afterwards. `CONTRIBUTING.md` says what the archive holds and where to send it.
+jobs are deleted afterwards. `docs/guides/run-on-your-gpus.md` says what the archive holds and where to send it.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def verify(cluster: Cluster, namespace: str, seconds: float, path: Path, pause: 
         cluster.call("delete", "gpujob", "--ignore-not-found", "--wait=false", *(trial.name for trial in trials))
     for trial in trials:
         print(f"{trial.vendor:7} {trial.gpus} GPU  {states[trial.name] or 'without a state: no operator saw it'}")
-    print(f"wrote {path}: read it before you send it; CONTRIBUTING.md says where")
+    print(f"wrote {path}: read it before you send it; docs/guides/run-on-your-gpus.md says where")
     return 0 if all(state == "Succeeded" for state in states.values()) else 1
 
 

@@ -1,10 +1,11 @@
-"""docs/architecture.md follows a job through at most ten files that exist, and its table has every room."""
+"""docs/architecture.md follows a job through at most ten files that exist, and its table has every room; CONTRIBUTING is one page."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 SOURCE = PAGE.parents[1] / "operator" / "gpujob"
 MOST_FILES = 10
@@ -35,25 +36,47 @@ def test_the_picture_has_the_files_of_the_list() -> None:
     assert drawn == listed
 
 
-def test_each_question_is_answered_by_folders_that_exist() -> None:
+def questions() -> list[list[str]]:
+    """The cells of the five rows: question, folder, where to begin, elsewhere."""
     rows = [row for row in section("Five questions").splitlines() if row.startswith("| ") and "?" in row]
-    named = [re.findall(r"`([\w/]+/[\w.]*)`", row) for row in rows]
-    assert len(rows) == 5
-    assert all(named)
-    assert [path for paths in named for path in paths if not (SOURCE / path).exists()] == []
+    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
 
 
-def test_each_answer_names_a_definition_of_a_file_in_its_folders() -> None:
-    rows = [row.split("|") for row in section("Five questions").splitlines() if row.startswith("| ") and "?" in row]
-    for _, _, folders, begin, _ in rows:
-        named = re.findall(r"`(\w+)` in `(\w+\.py)`", begin)
+def test_each_question_is_answered_by_one_folder_that_exists() -> None:
+    folders = [re.findall(r"`([\w/]+/)`", cells[1]) for cells in questions()]
+    assert [len(found) for found in folders] == [1] * 5
+    assert len({found for (found,) in folders}) == 5
+    named = [path for cells in questions() for path in re.findall(r"`([\w/]+/[\w.]*)`", " ".join(cells))]
+    assert [path for path in named if not (SOURCE / path).exists()] == []
+
+
+def test_each_answer_names_definitions_of_a_file_in_its_folder() -> None:
+    for _, folder, begin, _ in questions():
+        named = [
+            (name, file)
+            for names, file in re.findall(r"((?:`\w+`(?: and )?)+) in `(\w+\.py)`", begin)
+            for name in re.findall(r"\w+(?=`)", names)
+        ]
         assert {file for _, file in named} == set(re.findall(r"`(\w+\.py)`", begin)) != set()
         for name, file in named:
-            files = [SOURCE / folder / file for folder in re.findall(r"`([\w/]+/)`", folders)]
-            found = [path for path in files if path.is_file()]
-            assert [path.name for path in found if re.search(rf"\b(def|class) {name}\b", path.read_text())] == [file]
+            text = (SOURCE / folder.strip("`") / file).read_text()
+            assert re.search(rf"\b(def|class) {name}\b", text), (name, file)
 
 
 def test_each_room_is_in_the_table() -> None:
     rooms = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     assert set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE)) >= rooms
+
+
+MOST_WORDS = 450
+MOST_LINES = 60
+
+
+def test_contributing_is_one_page_with_a_picture_of_the_rooms() -> None:
+    text = CONTRIBUTING.read_text()
+    assert len(text.split()) <= MOST_WORDS
+    assert len(text.splitlines()) <= MOST_LINES
+    picture = text.partition("```mermaid")[2].partition("```")[0]
+    drawn = set(re.findall(r"\w+", re.sub(r"\w+\[\(.*?\)\]|-- .*? -->|flowchart LR", " ", picture)))
+    rooms = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    assert drawn == rooms - {"cli", "cluster", "values"}
