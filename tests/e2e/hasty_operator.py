@@ -14,14 +14,14 @@ import structlog
 
 from gpujob.cluster.__main__ import main
 from gpujob.cluster.app.app import Operator
-from gpujob.cluster.cache.reflector import Timings
+from gpujob.cluster.cache.reflector import WatchTimings
 from gpujob.cluster.election.election import LeaseTimings
-from gpujob.lifecycle.timings import Timings as JobTimings
+from gpujob.lifecycle.timings import Timings
 from tests.e2e.brisk_operator import publish_often
 
 LEASE = LeaseTimings(duration=5, deadline=3.5, renew_every=1.5, retry_every=0.7)
-WATCHING = Timings(silence=float(os.environ.get("HASTY_SILENCE", "22")))
-TIMINGS = JobTimings(runner_unused=8.0, forged_end=4.0, prices=1.0, orphans=2.0, stall_confirmed=3.0)
+WATCHING = WatchTimings(silence=float(os.environ.get("HASTY_SILENCE", "22")))
+TIMINGS = Timings(runner_unused=8.0, forged_end=4.0, prices=1.0, orphans=2.0, stall_confirmed=3.0)
 
 log = structlog.get_logger(__name__)
 

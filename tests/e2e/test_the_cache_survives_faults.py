@@ -18,7 +18,7 @@ import pytest
 
 from gpujob.cluster.cache.object_cache import Kind, ObjectCache
 from gpujob.cluster.cache.object_key import Key
-from gpujob.cluster.cache.reflector import Timings, WatchHealth, mirror_all
+from gpujob.cluster.cache.reflector import WatchHealth, WatchTimings, mirror_all
 from gpujob.cluster.client.api_errors import AlreadyExists, Conflict, NotFound
 from gpujob.cluster.client.client import ApiClient
 from gpujob.cluster.client.kubeconfig import Connection, connection_from_kubeconfig
@@ -37,7 +37,7 @@ JOBS = Kind("jobs", Resource("batch", "v1", "jobs"), {"labelSelector": "gpujob.d
 KINDS = (NODES, PODS, JOBS)
 
 # A twentieth of the defaults, so that a minute of silence takes seconds here; small pages, so that lists have several.
-QUICK = Timings(silence=3.0, backoff_least=0.05, backoff_most=0.75, page=3)
+QUICK = WatchTimings(silence=3.0, backoff_least=0.05, backoff_most=0.75, page=3)
 CONNECT = 0.5
 # What the defaults promise (75 s), in the same measure, and as much again for a busy machine.
 HEALED_WITHIN = 2 * (QUICK.silence + CONNECT)
@@ -292,5 +292,5 @@ async def test_a_frozen_leader_is_fenced_before_another_takes_over_and_a_clean_s
 
 
 def test_what_operators_get_by_default_is_75_s_for_a_silent_watch() -> None:
-    assert (Timings().silence, Timings().silence + CONNECT_TIMEOUT) == (65, 75)
+    assert (WatchTimings().silence, WatchTimings().silence + CONNECT_TIMEOUT) == (65, 75)
     assert LeaseTimings() == LeaseTimings(duration=15, deadline=10, renew_every=5)

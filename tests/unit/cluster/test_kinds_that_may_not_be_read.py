@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from gpujob.cluster.app.http_server import Endpoints, hindrances, unknowns
 from gpujob.cluster.cache.object_cache import Kind, ObjectCache
-from gpujob.cluster.cache.reflector import REFUSED_TRIES, Reflector, Timings, WatchHealth
+from gpujob.cluster.cache.reflector import REFUSED_TRIES, Reflector, WatchHealth, WatchTimings
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.client.api_errors import (
     ApiError,
@@ -50,7 +50,7 @@ def follower(kind: Kind) -> tuple[Reflector, ObjectCache, list[float]]:
         slept.append(seconds)
 
     client: Any = None
-    return Reflector(client, kind, cache, health, Timings(), sleep, lambda: 1.0), cache, slept
+    return Reflector(client, kind, cache, health, WatchTimings(), sleep, lambda: 1.0), cache, slept
 
 
 def test_what_the_operator_can_work_without() -> None:
@@ -105,7 +105,7 @@ async def test_a_kind_that_was_read_stays_known_while_a_server_starts() -> None:
     clock.now = 1070.0
     await it.recover(Forbidden(403, "Forbidden", "no"))
     assert cache.unread == {"resourcequotas": "403 Forbidden: no"}
-    assert max(slept[:-1]) <= Timings().backoff_most
+    assert max(slept[:-1]) <= WatchTimings().backoff_most
 
 
 @pytest.mark.parametrize("was_read", [False, True])

@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gpujob.cluster.cache.object_cache import Kind, ObjectCache
-from gpujob.cluster.cache.reflector import Reflector, Timings, WatchHealth, keep_mirrored, mirror_all
+from gpujob.cluster.cache.reflector import Reflector, WatchHealth, WatchTimings, keep_mirrored, mirror_all
 from gpujob.cluster.client.api_errors import Gone, Silent, TooManyRequests, Unreachable
 from gpujob.cluster.client.client import ApiClient
 from gpujob.cluster.client.kubeconfig import Connection
@@ -22,7 +22,7 @@ from gpujob.cluster.client.paths import Resource
 from gpujob.cluster.client.transport import CONNECT_TIMEOUT
 
 PODS = Kind("pods", Resource("", "v1", "pods"), {"labelSelector": "app=x"})
-QUICK = Timings(silence=60.0, backoff_least=0.01, backoff_most=0.04, hasty_end=0.0)
+QUICK = WatchTimings(silence=60.0, backoff_least=0.01, backoff_most=0.04, hasty_end=0.0)
 
 
 class Time:
@@ -94,7 +94,7 @@ class World:
     lists: list[Step]
     watches: list[Step]
     kind: Kind = PODS
-    timings: Timings = QUICK
+    timings: WatchTimings = QUICK
     asked: list[web.Request] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
 
@@ -347,7 +347,7 @@ def follower(chance: float = 1.0) -> Reflector:
 
     cache, health = ObjectCache([PODS]), WatchHealth(["pods"])
     client = ApiClient(Connection("http://x"))
-    return Reflector(client, PODS, cache, health, Timings(), never, lambda: chance)
+    return Reflector(client, PODS, cache, health, WatchTimings(), never, lambda: chance)
 
 
 def test_pauses_grow_from_half_a_second_to_a_quarter_of_a_minute() -> None:
@@ -384,7 +384,7 @@ def test_silence_and_a_first_410_need_no_pause() -> None:
 
 
 def test_the_defaults_replace_a_silent_watch_within_75_s_and_give_up_the_process_after_180_s() -> None:
-    timings = Timings()
+    timings = WatchTimings()
     assert timings.silence == 65
     assert timings.silence + CONNECT_TIMEOUT == 75
     assert (timings.watch_least, timings.watch_most) == (270, 330)

@@ -21,7 +21,7 @@ from gpujob.cluster.app.metrics_snapshot import snapshot
 from gpujob.cluster.app.served_crds import ServedCrds
 from gpujob.cluster.app.settings import Settings
 from gpujob.cluster.cache.object_cache import ObjectCache
-from gpujob.cluster.cache.reflector import Timings, WatchHealth, mirror_all
+from gpujob.cluster.cache.reflector import WatchHealth, WatchTimings, mirror_all
 from gpujob.cluster.cache.watched_kinds import mirrored
 from gpujob.cluster.client.client import ApiClient
 from gpujob.cluster.client.kubeconfig import Connection, connection_from_kubeconfig, connection_in_cluster, usable
@@ -34,7 +34,7 @@ from gpujob.cluster.metrics.collector import FleetCollector, Snapshot
 from gpujob.cluster.telemetry.scraper import Scraper
 from gpujob.cluster.writer.outdated_crds import OutdatedCrds
 from gpujob.cluster.writer.writes import Writer
-from gpujob.lifecycle.timings import Timings as JobTimings
+from gpujob.lifecycle.timings import Timings
 from gpujob.render.runner_files import load_runner
 from gpujob.values.errors import BadInput
 
@@ -74,8 +74,8 @@ class Operator:
         settings: Settings,
         connection: Connection,
         lease: LeaseTimings | None = None,
-        watching: Timings | None = None,
-        timings: JobTimings | None = None,
+        watching: WatchTimings | None = None,
+        timings: Timings | None = None,
     ) -> None:
         self.name = settings.pod_name
         runner = load_runner()
@@ -104,7 +104,7 @@ class Operator:
             self.leadership.is_leader,
             runner,
             replace(
-                timings or JobTimings(),
+                timings or Timings(),
                 provision=settings.provision_seconds,
                 unbound=settings.unbound_seconds,
                 hold=settings.hold_seconds,

@@ -47,7 +47,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Timings:
+class WatchTimings:
     """Seconds and sizes of the list-and-watch; a silent watch is replaced within `silence` plus one connect."""
 
     silence: float = SILENT_AFTER
@@ -126,16 +126,20 @@ async def keep_mirrored(
     cache: ObjectCache,
     health: WatchHealth,
     *,
-    timings: Timings | None = None,
+    timings: WatchTimings | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     chance: Callable[[], float] = random.random,
 ) -> None:
     """Keeps one kind of the cache up to date until cancelled; raises only unforeseen errors."""
-    await Reflector(client, kind, cache, health, timings or Timings(), sleep, chance).run()
+    await Reflector(client, kind, cache, health, timings or WatchTimings(), sleep, chance).run()
 
 
 async def mirror_all(
-    client: ApiClient, kinds: Iterable[Kind], cache: ObjectCache, health: WatchHealth, *, timings: Timings | None = None
+    client: ApiClient,
+    kinds: Iterable[Kind],
+    cache: ObjectCache,
+    health: WatchHealth,
+    timings: WatchTimings | None = None,
 ) -> None:
     """Keeps all kinds up to date; if one task fails all end and this raises: the process must not run with a part of its kinds."""
     async with asyncio.TaskGroup() as tasks:
@@ -152,7 +156,7 @@ class Reflector:
         kind: Kind,
         cache: ObjectCache,
         health: WatchHealth,
-        timings: Timings,
+        timings: WatchTimings,
         sleep: Callable[[float], Awaitable[None]],
         chance: Callable[[], float],
     ) -> None:
