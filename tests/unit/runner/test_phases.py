@@ -89,7 +89,7 @@ def test_phases_overlap_and_the_last_one_entered_is_told(clock: Clock) -> None:
     found.notice("Compiling")
     assert found.current() == "Compiling"
     found.end(first)
-    assert (found.current(), found.has_field, found.is_seen) == ("Compiling", False, True)
+    assert (found.current(), found.is_reported, found.is_seen) == ("Compiling", False, True)
     clock.now += 1
     found.notice(None)
     assert (found.current(), found.is_seen, found.ended) == ("Training", False, clock.now)

@@ -215,7 +215,7 @@ def test_a_batch_that_the_program_takes_apart_before_its_step_counts_as_it_came(
 @pytest.mark.parametrize("batch", [Endless(), [[]] * 100_000, {n: n for n in range(100_000)}, None, "x"])
 def test_what_is_kept_of_a_batch_is_little(batch: Any) -> None:
     held = kept(batch)
-    assert held is batch or len(held) <= batches.MOST_LOOKS + 1
+    assert held is batch or len(held) <= batches.MOST_PARTS + 1
 
 
 def test_a_batch_inside_itself_is_kept() -> None:
@@ -368,23 +368,23 @@ def test_a_look_at_a_batch_has_an_end(batch: Any) -> None:
     began = time.process_time()
     size_of(batch)
     assert time.process_time() - began < 0.05
-    assert Counted.looks <= batches.MOST_LOOKS
+    assert Counted.looks <= batches.MOST_PARTS
 
 
 def test_a_mapping_without_an_end_is_read_for_a_while() -> None:
     endless = Endless()
     assert size_of(endless) == (0, 0)
-    assert endless.reads <= batches.MOST_LOOKS
+    assert endless.reads <= batches.MOST_PARTS
 
 
 def test_a_data_set_without_a_size_is_left_alone_and_looked_at_again_now_and_then() -> None:
     Counted.looks = 0
-    for _ in range(batches.BATCHES_BETWEEN_LOOKS):
+    for _ in range(batches.BATCHES_BETWEEN_INSPECTIONS):
         assert size_of(Counted(), 7) == (0, 0)
-    assert Counted.looks == batches.LOOKS_IN_VAIN
+    assert Counted.looks == batches.INSPECTIONS_IN_VAIN
     assert size_of({"x": Tensor(4)}, 8) == (4, 0), "another data set"
     assert size_of({"x": Tensor(4)}, 7) == (4, 0), "the time to look again"
     assert size_of({"x": Tensor(4)}, 7) == (4, 0)
-    for _ in range(batches.LOOKS_IN_VAIN - 1):
+    for _ in range(batches.INSPECTIONS_IN_VAIN - 1):
         size_of(None, 7)
     assert size_of({"x": Tensor(4)}, 7) == (4, 0), "batches without a size between others"
