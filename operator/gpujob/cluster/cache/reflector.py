@@ -56,8 +56,7 @@ class WatchTimings:
     backoff_least: float = 0.5
     backoff_most: float = 15.0
     hasty_end: float = 1.0  # a watch that ends sooner, without an event, counts as a failure
-    page: int = 100
-    """Objects of a page: 500 pods decoded at once take 40 MB, which the process keeps."""
+    page: int = 100  # objects: 500 pods decoded at once take 40 MB, which the process keeps
     absent: float = 120.0  # before the next check whether the server has a kind by now
     refused: float = 30.0  # errors of one kind alone pass this soon: a starting server refuses all kinds
 
@@ -328,9 +327,8 @@ class Reflector:
         """Seconds before the next try: none after a silence, a first 410 or bad line; else growing and spread."""
         if isinstance(error, Silent) or (isinstance(error, Gone | _UnknownLoss) and self.failures == 0):
             return 0.0
-        backoff = self.backoff(self.timings.backoff_most)
         retry_after = error.retry_after if isinstance(error, ApiError) else None
-        return max(backoff, retry_after_of(retry_after))
+        return max(self.backoff(self.timings.backoff_most), retry_after_of(retry_after))
 
 
 def _version_survives(error: ApiError | _UnknownLoss) -> bool:
@@ -339,9 +337,7 @@ def _version_survives(error: ApiError | _UnknownLoss) -> bool:
     # A response without a temporary cause may be about the version (too old, or of another history): list.
     if isinstance(error, Unreachable | TooManyRequests | Unauthorized | Forbidden):
         return True
-    if isinstance(error, _UnknownLoss | Gone | BrokenStream):
-        return False
-    return error.status == 503
+    return not isinstance(error, _UnknownLoss | Gone | BrokenStream) and error.status == 503
 
 
 def _items(page: JsonObject) -> Iterable[JsonObject]:
