@@ -65,7 +65,7 @@ class JobActions:
         self._learning = learning
         self._refusals = asyncio.Semaphore(LISTS_OF_EVENTS)
         self._creations = Creations(controller_state.clock, controller_state.timings)
-        self._slots = StepSlots(AT_ONCE, AT_ONCE_IN_ALL, self._creations.hangs)
+        self._slots = StepSlots(AT_ONCE, AT_ONCE_IN_ALL, self._creations.hanging, controller_state.clock)
 
     def start(self, job: JobRecord, step: Coroutine[Any, Any, None], *, urgent: bool = False) -> None:
         """Runs one step of a job; afterwards the job is reconciled again. `urgent`: it goes first where many wait."""
@@ -337,7 +337,7 @@ class JobActions:
         creation hung, or the API server asks for a long wait."""
         within = max(LONGEST_OUTAGE_DELAY, retry_after_of(error.retry_after))
         failures = self._work.requeue_after_outage(job, error, error.retry_after)
-        if failures < 2 and within <= LONGEST_OUTAGE_DELAY and not self._creations.hangs(job.namespace):
+        if failures < 2 and within <= LONGEST_OUTAGE_DELAY and not self._creations.hanging.hangs(job.namespace):
             return
         words, again = str(error)[:900], f"it is tried again within {within:g} s"
         message = f"the API server did not create a child: {words}; {again}"

@@ -8,24 +8,17 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from gpujob.cluster.client.rate_limit import Clock
+from gpujob.cluster.queue.hanging import Hanging
 from gpujob.cluster.writer.child_errors import ChildNotCreated
 from gpujob.lifecycle.timings import Timings
 
-SLOW: Final = 5.0
-"""Seconds after which a creation that fails says that those of its namespace hang: an admission webhook that times out."""
-
 TRIES: Final = 2
-"""Creations at once in such a namespace: they try for all jobs of it."""
-
-REMEMBERED: Final = 300.0
-"""Seconds for which that counts without another failure: longer than the tries of 200 such namespaces take."""
+"""Creations at once in a namespace where they hang: they try for all jobs of it."""
 
 
 class Hang(NamedTuple):
-    """A creation that hung."""
+    """What the last creation that hung in a namespace said."""
 
-    ended: float
-    """When it failed, in monotonic seconds."""
     words: str
     retry_after: float | None
 
@@ -37,40 +30,25 @@ class Creations:
         self._clock, self._timings = clock, timings
         self._created = deque[float]()
         """When children were created, within the last seconds."""
-        self._hanging: dict[str, Hang] = {}
-        """The last creation of a namespace that hung, until one succeeds."""
-        self._under_way: dict[str, list[float]] = {}
-        """When the creations under way began, by namespace, the first first."""
-
-    def hangs(self, namespace: str) -> bool:
-        """Whether creations of a namespace hang: one is under way for long, or ended so lately."""
-        now, under_way = self._clock(), self._under_way.get(namespace)
-        if under_way and now - under_way[0] >= SLOW:
-            return True
-        hang = self._hanging.get(namespace)
-        return hang is not None and now - hang.ended < REMEMBERED
+        self.hanging = Hanging(clock)
+        self._hangs: dict[str, Hang] = {}
+        """What is said of those that hung, by namespace."""
 
     @contextmanager
     def one(self, namespace: str) -> Iterator[None]:
         """The creation of the children of one job; where those of its namespace hang and enough are under way, it fails as they do."""
-        began, under_way = self._clock(), self._under_way.get(namespace, [])
-        hang = self._hanging.get(namespace)
-        if hang is not None and began - hang.ended < REMEMBERED and len(under_way) >= TRIES:
+        hanging, hang = self.hanging, self._hangs.get(namespace)
+        if hang is not None and hanging.under_way(namespace) >= TRIES and hanging.hangs(namespace):
             raise ChildNotCreated(hang.words, hang.retry_after)
-        self._under_way[namespace] = under_way
-        under_way.append(began)
         try:
-            yield
-            self._hanging.pop(namespace, None)
+            with hanging.one(namespace):
+                yield
+            self._hangs.pop(namespace, None)
         except ChildNotCreated as error:
-            if (now := self._clock()) - began >= SLOW:
-                self._hanging = {name: held for name, held in self._hanging.items() if now - held.ended < REMEMBERED}
-                self._hanging[namespace] = Hang(now, str(error), error.retry_after)
+            if hanging.hangs(namespace):
+                self._hangs = {name: held for name, held in self._hangs.items() if hanging.hangs(name)}
+                self._hangs[namespace] = Hang(str(error), error.retry_after)
             raise
-        finally:
-            under_way.remove(began)
-            if not under_way:
-                del self._under_way[namespace]
 
     def burst(self, now: float) -> float:
         """Seconds that the pods of a child created now get beside `placed`, because others were created shortly before."""
