@@ -82,7 +82,7 @@ def test_a_status_takes_less_than_half() -> None:
         ],
     }
     packed = Packed(json.loads(json.dumps(status)), ("state",))
-    assert size(packed._kept) + size(packed._text) < 0.5 * size(status)
+    assert size(packed._values) + size(packed._text) < 0.5 * size(status)
 
 
 def size(value: Any) -> int:

@@ -10,6 +10,7 @@ import asyncio
 import random
 import re
 import time
+from asyncio import sslproto
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -38,6 +39,10 @@ from gpujob.cluster.client.rate_limit import LONGEST_PAUSE, LONGEST_RETRY_DELAY,
 CONNECT_TIMEOUT = 10.0
 KEEP_ALIVE = 75.0
 """Seconds that an idle connection is kept; the API server closes its own after 90."""
+
+READ_BUFFER: Final = 64 * 1024
+"""Bytes that a TLS connection keeps for what it reads: four records of TLS, after which aiohttp pauses anyway. asyncio's own 256 KiB
+of each watch and of 100 connections for writes were 30 MiB."""
 
 log = structlog.get_logger(__name__)
 
@@ -158,6 +163,7 @@ class Transport:
 
     async def __aenter__(self) -> Self:
         tls = tls_context(self._connection)
+        sslproto.SSLProtocol.max_size = READ_BUFFER
         self._pooled = self._session(aiohttp.TCPConnector(ssl=tls, limit=128, keepalive_timeout=KEEP_ALIVE))
         # A watch and the list before it never take a connection from the pool: after a network fault the pooled ones may be
         # dead, and the replacement of a silent stream must not reuse its connection. Both are rare, so connecting costs little.

@@ -10,6 +10,7 @@ no namespace that it exempts: that one is among those of which nothing is known 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,8 +41,8 @@ class StepSlots:
     namespace. Urgent steps go first, then steps of the namespace with the fewest slots, then by arrival. `urgent` says where
     urgent steps hang; where the others do is noted here."""
 
-    def __init__(self, each: int, total: int, urgent: Hanging, clock: Clock) -> None:
-        self._hanging = {True: urgent, False: Hanging(clock)}
+    def __init__(self, each: int, total: int, urgent: Hanging | None = None, clock: Clock = time.monotonic) -> None:
+        self._hanging = {True: urgent or Hanging(clock), False: Hanging(clock)}
         self._last_first = False
         """Whether the last of the namespaces in which steps may hang goes next, and not the first."""
         self._each, self._total, self._free, self._in_a_row = each, total, total, 0
