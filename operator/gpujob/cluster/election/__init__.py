@@ -1,1 +1,4 @@
-"""The Lease: leader election and the fence before writes."""
+"""The Lease: leader election and the fence before writes.
+
+Reading order: `election` (its steps, the fence), `lease_thread` (where it runs).
+"""
