@@ -151,6 +151,8 @@ class Stub:
             return await self.run(int(request.query["jobs"]))
         if path == "/wait":
             return await self.wait(int(request.query["jobs"]))
+        if path == "/place":
+            return web.json_response([await self.place() for _ in range(int(request.query["jobs"]))])
         if path.startswith("/openapi"):
             return web.json_response(document())
         if path in ("/api", "/apis"):
@@ -220,10 +222,10 @@ class Stub:
         return web.json_response({"seconds": taken, "writes": made})
 
     async def wait(self, jobs: int) -> web.Response:
-        """Submits jobs of 40 demands for GPUs that other pods hold, and waits until each has its status."""
+        """Submits jobs of 80 demands for GPUs that other pods hold, and waits until each has its status. The L4 nodes stay free."""
         began = time.monotonic()
         self.states.clear()
-        for _, node in list(self.objects["nodes"]):
+        for _, node in [key for key in self.objects["nodes"] if not key[1].startswith("l4")]:
             limits = dict.fromkeys(GPU, "8")
             spec = {
                 "nodeName": node,
@@ -234,19 +236,27 @@ class Stub:
         await asyncio.sleep(1)
         for number in range(jobs):
             command = ["python", "train.py", "--seed", str(number)]
-            self.submit(
-                command=command, gpusPerNode=8, nodes=2 + number % 40, placement={"accelerators": {"allow": ["H100"]}}
-            )
+            demand = {"nodes": 2 + number % 40, "gpuMemory": f"{40 + number // 40 % 2}Gi"}
+            self.submit(command=command, gpusPerNode=8, placement={"accelerators": {"allow": ["H100"]}}, **demand)
             await asyncio.sleep(0)
         while Counter(self.states.values())["Queued"] < jobs:
             await asyncio.sleep(0.5)
         return web.json_response({"seconds": time.monotonic() - began})
 
-    def submit(self, **spec: Any) -> None:
-        """A user creates a GPUJob."""
+    async def place(self) -> float:
+        """Seconds from the submission of a job of one L4 until its Job is there, after a second in which nothing is submitted."""
+        await asyncio.sleep(1)
+        name, began = self.submit(gpusPerNode=1, placement={"accelerators": {"allow": ["L4"]}}), time.monotonic()
+        while not any(child.startswith(f"{name}-") for _, child in self.objects["jobs"]):
+            await asyncio.sleep(0.005)
+        return time.monotonic() - began
+
+    def submit(self, **spec: Any) -> str:
+        """A user creates a GPUJob; its name."""
         name = f"job-{next(self._numbers)}"
         body = {"apiVersion": "gpujob.dev/v1alpha1", "kind": "GPUJob", "metadata": {"name": name}, "spec": spec}
         self.create("gpujobs", "team", body)
+        return name
 
 
 def stamp() -> str:

@@ -2,7 +2,7 @@
 
 The operator runs as it is installed against the stub of `bench.api_stub`. With another checkout the two run at the same time, each
 with its own stub, and the ratio of their times is what counts. `--profile FILE` writes a cProfile of the operator. `--waiting`:
-JOBS are of 40 demands that wait, and the memory of the process and its CPU at rest are measured.
+JOBS are of 80 demands that wait, and the memory of the process, its CPU at rest and how soon a job behind them is placed are measured.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from bench.api_stub import ROOT, certificate, operator_on_stub
 TURNS: Final = 4
 REST: Final = 20.0
 """Seconds over which a process at rest is looked at."""
+
+PLACED: Final = 20
+"""Jobs with room that are submitted behind those that wait."""
 
 Figures = dict[str, float]
 
@@ -44,12 +47,16 @@ def while_waiting(tree: Path, jobs: int, folder: Path, name: str, _: str = "") -
         at_rest = cpu_seconds(pid)
         time.sleep(REST)
         rest = 1000 * (cpu_seconds(pid) - at_rest) / REST
+        held, most = memory(pid), memory(pid, "VmHWM")
+        placed: Any = ask(f"/place?jobs={PLACED}")
         return {
             "ms a job": spent,
             "MiB without jobs": empty,
-            "MiB": memory(pid),
-            "most MiB": memory(pid, "VmHWM"),
+            "MiB": held,
+            "most MiB": most,
             "millicores": rest,
+            "s until one behind them is placed": statistics.median(placed),
+            "most s": max(placed),
         }
 
 

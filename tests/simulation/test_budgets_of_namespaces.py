@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -35,14 +36,18 @@ class Budgeted(World):
         self.said: list[tuple[float, str, str]] = []
         self.server.on_change.append(self._note)
 
+    def status(self, name: str) -> Any:
+        """The status of a job."""
+        return self.server.objects["gpujobs"][TEAM, name]["status"]
+
     def _note(self, plural: str, _: str, obj: Any) -> None:
         if plural == "gpujobs" and obj["metadata"]["name"] == "k" and (status := obj.get("status")):
             self.said.append((self.server.loop.time(), status["state"], status["display"]["reason"]))
 
 
-def play(*deeds: Any, until: float = 400.0) -> Budgeted:
+def play(*deeds: Any, until: float = 400.0, runs_for: float = 120.0) -> Budgeted:
     async def main() -> Budgeted:
-        world = Budgeted(Story("budget", deeds, Program(runs_for=120.0), until=until))
+        world = Budgeted(Story("budget", deeds, Program(runs_for=runs_for), until=until))
         await world.run()
         return world
 
@@ -63,6 +68,19 @@ def test_jobs_wait_once_the_budget_is_spent_and_start_when_it_is_raised() -> Non
     starts = [at for at, state, _ in world.said if state in ("Placed", "Running")]
     assert 300.0 <= starts[0] <= 334.0
     assert spent(world) > 1.0
+
+
+def test_what_a_waiting_job_says_of_the_spending_follows_it_with_few_writes() -> None:
+    """It is looked at every 30 seconds, and another job goes on to spend $0.53 a minute."""
+    world = play(
+        (0.5, lambda world: budget(world, "1.00")), (1.0, job("j")), (140.0, job("k")), until=1000.0, runs_for=1e6
+    )
+    at = [at for at, _, _ in world.said]
+    assert len(at) <= 4, "one that tells of the wait, and one each five minutes"
+    (placed,) = (each for each in world.status("k")["conditions"] if each["type"] == "Placed")
+    (dollars,) = re.findall(r"have cost \$([0-9.]+) in 2026-01", placed["message"])
+    assert spent(world) - 0.53 * 6 <= float(dollars) <= spent(world)
+    assert float(dollars) > 4.0
 
 
 def test_a_job_that_is_deleted_stays_counted_also_after_a_restart() -> None:

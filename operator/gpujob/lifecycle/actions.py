@@ -13,7 +13,7 @@ from gpujob.status.records.objects import ChildRecord
 
 
 class Numbers(Enum):
-    """Whether a status has other progress, throughput or cost than the stored one."""
+    """Whether a status has other progress, throughput or cost than the stored one, or another sentence alone."""
 
     SAME = "same"
     MOVED = "moved"

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from gpujob.lifecycle.actions import DeleteChild, Nothing, Schedule, WriteStatus
+from gpujob.lifecycle.actions import DeleteChild, Nothing, Numbers, Schedule, WriteStatus
 from gpujob.lifecycle.next_action import next_action
 from gpujob.lifecycle.sightings import Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
+from gpujob.status.job.status_patch import patch
 from gpujob.status.records.objects import PodState
 from gpujob.status.records.read_objects import read_child, read_job
 from gpujob.values.names import child_name
@@ -118,6 +119,20 @@ def test_a_pod_that_hangs_on_a_ready_node_is_told_with_what_ends_it(second: floa
         "this wait: use it where nothing of the pod runs"
     )
     assert again is None
+
+
+def test_a_sentence_that_is_another_one_by_now_is_written_soon_and_once() -> None:
+    """State and reason are the same: by itself that is no reason to write."""
+    watch = Watch()
+    watch.look(0.0, pod(gone_at=END))
+    first = watch.look(2.0, pod(gone_at=END)).action
+    assert first.numbers is Numbers.NEWS
+    again = watch.look(3.0, pod(gone_at=END), **first.status).action
+    assert again.numbers is Numbers.SAME
+    assert patch(first.status, again.status) is None
+    hangs = watch.look(31.0, pod(gone_at=END), **first.status).action
+    assert hangs.numbers is Numbers.NEWS
+    assert f"it was to end by {END}" in str(patch(first.status, hangs.status, moved=True))
 
 
 def test_of_several_pods_the_one_that_hangs_is_named() -> None:

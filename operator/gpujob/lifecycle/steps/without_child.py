@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from gpujob.lifecycle.actions import Action, ConfirmLoss, EndUnseen, Nothing, Schedule, WriteStatus
+from collections.abc import Mapping
+from typing import Any
+
+from gpujob.lifecycle.actions import Action, ConfirmLoss, EndUnseen, Nothing, Numbers, Schedule, WriteStatus
 from gpujob.lifecycle.attempts import gone, last_attempt, next_attempt, pause_left
 from gpujob.lifecycle.children import live_pods, message_of_wait, seconds_of_grace
 from gpujob.lifecycle.failures.causes import lost_with_node
@@ -12,7 +15,8 @@ from gpujob.lifecycle.steps.evaluation import Evaluation
 from gpujob.status.job import job_status
 from gpujob.status.records.objects import PodState
 from gpujob.values.names import child_name
-from gpujob.values.vocabulary import Reason, State
+from gpujob.values.untrusted import condition
+from gpujob.values.vocabulary import ConditionType, Reason, State
 
 
 def leaving_without_child(evaluation: Evaluation) -> Action:
@@ -31,7 +35,7 @@ def without_child(evaluation: Evaluation) -> Action:
     if job.status.get("jobName"):
         return ConfirmLoss()
     if error := view.spec_error:
-        return WriteStatus(job_status.unreadable(job, Reason.INVALID_SPEC, error, now.text))
+        return _said_of_wait(evaluation, job_status.unreadable(job, Reason.INVALID_SPEC, error, now.text), Numbers.NEWS)
     if job.spec.get("suspend") is True:
         # A plan starts nothing, so that it does not wait.
         return Schedule()
@@ -52,8 +56,10 @@ def _wait_for_budget(evaluation: Evaluation, message: str | None) -> Action:
     evaluation.requeue(evaluation.timings.budgets if message else 1.0)
     if not message:
         return Nothing()
-    now = evaluation.now.text
-    return WriteStatus(job_status.queued(evaluation.job, Reason.NAMESPACE_BUDGET_EXCEEDED, message, now))
+    job, now = evaluation.job, evaluation.now.text
+    # What the namespace has spent grows while other jobs of it run.
+    status = job_status.queued(job, Reason.NAMESPACE_BUDGET_EXCEEDED, message, now)
+    return _said_of_wait(evaluation, status, Numbers.MOVED)
 
 
 def _at_limit(evaluation: Evaluation) -> Action | None:
@@ -83,7 +89,13 @@ def _wait_for_pods(evaluation: Evaluation, pods: list[PodState]) -> Action:
     for pod in pods:
         evaluation.requeue(seconds_of_grace(pod, evaluation.now.server) or 0)
     said = message_of_wait(pods, next_attempt(job), evaluation.now.server, evaluation.view.nodes_ready)
-    return WriteStatus(job_status.restarting(job, said, evaluation.now.text))
+    return _said_of_wait(evaluation, job_status.restarting(job, said, evaluation.now.text), Numbers.NEWS)
+
+
+def _said_of_wait(evaluation: Evaluation, status: Mapping[str, Any], numbers: Numbers) -> WriteStatus:
+    """Writes why a job waits; `numbers`: how soon where its sentence alone is another one, which by itself is no reason to write."""
+    before, after = (condition(held, ConditionType.PLACED).get("message") for held in (evaluation.job.status, status))
+    return WriteStatus(status, Numbers.SAME if before == after else numbers)
 
 
 def _unseen_child(evaluation: Evaluation, pods: list[PodState]) -> EndUnseen | None:
