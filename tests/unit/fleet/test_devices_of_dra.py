@@ -421,7 +421,7 @@ def test_a_quota_on_the_devices_of_a_class_counts_claims() -> None:
     assert reason.message == f"ResourceQuota q: {named} needs 4, 0 left of 4"
 
 
-@pytest.mark.parametrize(("resource", "left"), [(None, [5, 5, 8, 7]), (GPU, [5, 8, 5, 7])])
+@pytest.mark.parametrize(("resource", "left"), [(None, [5, 5, 8, 7]), (GPU, [5, 5, 5, 7])])
 def test_claims_of_pods_to_come_count_as_the_devices_of_their_class(resource: str | None, left: list[int]) -> None:
     names = (f"{NVIDIA}.deviceclass.resource.k8s.io/devices", f"requests.deviceclass.resource.kubernetes.io/{NVIDIA}",
              f"requests.{GPU}", "count/resourceclaims.resource.k8s.io")  # fmt: skip

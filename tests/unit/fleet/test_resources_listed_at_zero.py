@@ -61,6 +61,28 @@ def test_devices_that_are_away_are_waited_for(there: Object, reason: Reason, say
     )
 
 
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        ("1000000", "more than 100000 devices on one node are not believed"),
+        ("-1", "'-1' is not a whole number of at least 0"),
+    ],
+)
+@pytest.mark.parametrize("gpu", [H100, MI300X])
+def test_a_number_of_devices_that_is_not_believed_is_no_missing_device_plugin(
+    gpu: Amd | Nvidia, number: str, says: str
+) -> None:
+    there = node("n", gpu, devices={gpu.resource: number})
+    found = decided(there, gpusPerNode=8)
+    assert (found.verdict, [(why.reason, why.message) for why in found.candidates[0].reasons]) == (
+        Verdict.WAITING,
+        [(Reason.NO_ALLOCATABLE, f"node n: {gpu.resource}: {says}; check its device plugin")],
+    )
+    beside = decided(there, node("b", gpu), gpusPerNode=8)
+    assert beside.choice is not None
+    assert beside.choice.nodes == ("b",)
+
+
 def test_a_number_that_labels_or_the_machine_say_still_rejects_more() -> None:
     for there in (gone(H100), gone(MI300X), gone(MI300X, labels=PLAIN | ND96)):
         assert decided(there, gpusPerNode=16).verdict is Verdict.IMPOSSIBLE

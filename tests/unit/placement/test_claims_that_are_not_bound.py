@@ -115,6 +115,14 @@ NOWHERE, TO_BE_MADE = "IMPOSSIBLE ZONE_CONFLICT", "MISCONFIGURED VOLUME_MISSING"
     ([claim("manual"), volume("pv", HOST, "b", storageClassName="manual"), kind_of(), A, B], "b"),
     ([claim(""), volume("pv", HOST, "b", storageClassName=""), kind_of(), A, B], "b"),
     ([claim(""), volume("pv", HOST, "b"), LOCAL, A, B], TO_BE_MADE),
+    # A description by hand says no phase: a claim is what it is once it is applied.
+    ([claim(None) | {"status": {}}, A], "a"),
+    ([claim("") | {"status": {}}, A], "a"),
+    ([claim("nope") | {"status": {}}, A], "a"),
+    ([claim(None) | {"status": {}}, kind_of("std", "z-b"), A, B], TO_BE_MADE),
+    ([claim("") | {"status": {}}, volume("pv", HOST, "b", storageClassName=""), kind_of(), A, B], "b"),
+    ([claim("local") | {"status": {}}, volume("pv", HOST, "b"), LOCAL, A, B], "b"),
+    ([claim("local") | {"status": {}}, LOCAL, A, B], TO_BE_MADE),
 ])  # fmt: skip
 def test_a_class_decides_where_the_volume_of_its_claim_can_be(objects: list[Object], right: str) -> None:
     assert outcome(place(*objects)) == right

@@ -153,6 +153,9 @@ def _unready(group: DeviceGroup, tolerated: Tolerated) -> Finding | None:
     if group.lacks_plugin and group.facts.problem is not None:
         return replace(group.facts.problem, reason=Reason.NO_ALLOCATABLE)
     if group.healthy == 0:
+        number = next((why for why in node.unread if why.startswith(f"{group.resource}: ")), None)
+        if number is not None:
+            return Finding(Reason.NO_ALLOCATABLE, "node {}: {}; check its device plugin", (node.name, number))
         of = f" of {group.total}" if group.total else ""
         return Finding(Reason.NO_ALLOCATABLE, "node {} shows 0{} devices as allocatable", (node.name, of))
     return None

@@ -92,9 +92,9 @@ class DeviceGroup:
 
 def also_counted_as(group: DeviceGroup) -> tuple[str, ...]:
     """Further names under which quotas count devices that pods request by name: the scheduler creates claims for a DRA driver's
-    devices.
+    devices, which count as those of their class (kubernetes pkg/quota/v1/evaluator/core/resource_claims.go, 1.34 to 1.36).
     """
-    return () if group.request is None or group.by_claim or group.plugged else group.request.counted_as[:1]
+    return () if group.request is None or group.by_claim or group.plugged else group.request.counted_as[:2]
 
 
 def groups_of(node: Node, catalog: Catalog) -> tuple[DeviceGroup, ...]:

@@ -27,7 +27,7 @@ from gpujob.fleet.kubernetes.objects import (
     vendor_of,
 )
 from gpujob.fleet.kubernetes.pod_requests import effective_requests
-from gpujob.fleet.kubernetes.quantities import read_amount, read_devices, read_node_resources, read_others
+from gpujob.fleet.kubernetes.quantities import read_amount, read_node_devices, read_node_resources, read_others
 from gpujob.fleet.kubernetes.runtime_classes import read_handlers
 from gpujob.values.quantity import parse_bytes
 from gpujob.values.untrusted import one_line, table, tables, whole_number
@@ -69,8 +69,8 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         provider=provider_of(str(spec.get("providerID") or "")),
         price=price,
         allocatable=read_node_resources(allocatable, unread),
-        devices=read_devices(allocatable, unread),
-        capacity=read_devices(table(status, "capacity"), unread),
+        devices=read_node_devices(allocatable, unread),
+        capacity=read_node_devices(table(status, "capacity"), unread),
         others=others,
         image_mounts=image_mounts(status),
         handlers=read_handlers(status, unread),
@@ -81,7 +81,8 @@ def read_node(raw: Mapping[str, Any]) -> Node:
         pods_per_card=pods_per_card(annotations),
         split_as=_split_as(others),
         conditions=read_conditions(status),
-        unread=tuple(unread),
+        # Capacity repeats what allocatable says.
+        unread=tuple(dict.fromkeys(unread)),
     )
 
 

@@ -56,6 +56,13 @@ def read_devices(amounts: Mapping[str, Any], unread: list[str]) -> dict[str, int
     return found
 
 
+def read_node_devices(amounts: Mapping[str, Any], unread: list[str]) -> dict[str, int]:
+    """The devices of a node; an unreadable or impossible number counts as 0, because a device plugin offers them all the same."""
+    found = read_devices(amounts, unread)
+    offered = [name for name in amounts if isinstance(name, str) and "/" in name and vendor_of(name) is not None]
+    return {name: found.get(name, 0) for name in offered if amounts[name] is not None}
+
+
 def read_others(amounts: Mapping[str, Any]) -> dict[str, int]:
     """Devices that are no GPUs: only those of an admin's fabric are ever requested, so unreadable ones count as none."""
     found = {}

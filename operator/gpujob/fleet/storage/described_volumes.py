@@ -9,7 +9,7 @@ from typing import Any
 
 from gpujob.fleet.kubernetes.objects import Node
 from gpujob.fleet.storage.claim_volumes import HIDDEN, NO_VOLUMES, Volumes
-from gpujob.fleet.storage.volume_records import Key, read_storage_class, read_volume, read_volume_claim
+from gpujob.fleet.storage.volume_records import Key, VolumeClaim, read_storage_class, read_volume, read_volume_claim
 
 
 def volumes_of(
@@ -27,12 +27,14 @@ def volumes_of(
     """
     if not claims and not classes and not complete and not written:
         return NO_VOLUMES
-    found = {(namespace or "default", name): read_volume_claim(raw) for (namespace, name), raw in claims.items()}
-    pending = {"status": {"phase": "Pending"}}
-    more = {key: read_volume_claim({**raw, **pending}) for key, raw in written.items() if key not in found}
-    if not classes and not volumes:
-        # Nothing is known of the storage, so that a volume may be made anywhere.
-        more = {key: replace(claim, storage_class=claim.storage_class or HIDDEN) for key, claim in more.items()}
+    unknown = not classes and not volumes
+    read = (((namespace or "default", name), read_volume_claim(raw)) for (namespace, name), raw in claims.items())
+    found = {key: claim if claim.phase or not claim.unbound else _applied(claim, unknown) for key, claim in read}
+    more = {
+        key: _applied(read_volume_claim({**raw, "status": {}}), unknown)
+        for key, raw in written.items()
+        if key not in found
+    }
     return Volumes(
         {**found, **more},
         {key: read_volume(raw) for key, raw in volumes.items()},
@@ -42,3 +44,11 @@ def volumes_of(
         all_volumes,
         written=frozenset(more),
     )
+
+
+def _applied(claim: VolumeClaim, unknown: bool) -> VolumeClaim:
+    """A claim as it is when it has just been applied. `unknown`: nothing is known of the storage, so that a volume may be made for it
+    anywhere.
+    """
+    storage_class = HIDDEN if unknown and not claim.storage_class else claim.storage_class
+    return replace(claim, phase="Pending", storage_class=storage_class)
