@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from builders import ANY_IMAGES, H100, H200, L4, L40S, MI210, MI250X, MI300X, T4, Object, decision, fleet, node
+from builders import A100, ANY_IMAGES, H100, H200, L4, L40S, MI210, MI250X, MI300X, T4, Object, decision, fleet, node
 
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.report.notes import notes
@@ -122,3 +122,56 @@ def test_a_size_that_is_nearly_that_of_the_device_is_said(word: str, gpu: Nvidia
     found = decision(node("n", gpu), catalog=ANY_IMAGES, placement={"accelerators": {"allow": [word]}})
     assert found.choice is not None
     assert list(notes(found)) == said
+
+
+A100_PCIE = Nvidia("NVIDIA-A100-PCIE-40GB", 40960, "ampere", (8, 0), mig=True)
+
+
+@pytest.mark.parametrize(
+    ("word", "gpu", "said"),
+    [
+        ("A100-SXM", A100_PCIE, True),
+        ("a100 sxm4", A100_PCIE, True),
+        ("NVIDIA-A100-SXM4-40GB", A100_PCIE, True),
+        ("A100-PCIe", A100, True),
+        ("A100", A100_PCIE, False),
+        ("A100-40GB", A100_PCIE, False),
+        # Boards with rows of their own.
+        ("H100-SXM", H100, False),
+        ("H200-SXM", H200, False),
+        ("H100-NVL", H100_NVL, False),
+    ],
+)
+def test_a_board_that_the_catalog_does_not_tell_from_another_is_said(word: str, gpu: Nvidia, said: bool) -> None:
+    for spec in (
+        {"placement": {"accelerators": {"allow": [word]}}},
+        {"shapes": [{"accelerator": word, "gpusPerNode": 1}]},
+    ):
+        found = decision(node("n", gpu), catalog=CATALOG, **spec)
+        assert found.choice is not None
+        name = found.choice.candidate.pool.accelerator_id
+        note = f"{word} is taken as {name}, of which the catalog has one row for its boards PCIe and SXM"
+        assert list(notes(found)) == [note] * said
+
+
+MI300A = Amd("74a0", "AMD_Instinct_MI300A", 128, 228)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"placement": {"accelerators": {"allow": ["MI300A"]}}},
+        {"placement": {"accelerators": {"allow": ["mi300a"]}, "objective": "Cost"}, "gpuMemory": "60G"},
+        {"shapes": [{"accelerator": "MI300A", "gpusPerNode": 2}]},
+    ],
+)
+@pytest.mark.parametrize("other", [MI300X, H100])
+def test_the_device_that_a_job_names_is_nearer_than_another_model(asked: Object, other: Amd | Nvidia) -> None:
+    objects = [node("apu", MI300A, 4, price="2.50"), node("other", other, price="1.00")]
+    known = fleet(*objects, catalog=CATALOG)
+    fix = with_fix(decision(*objects, catalog=CATALOG, **asked), known, CATALOG).fix
+    assert fix is not None
+    assert [(change.field, change.after) for change in fix.changes] == [
+        ("spec.placement.devices", ["Integrated", "Whole"])
+    ]
+    assert fix.pool == "mi300a-ondemand"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gpujob.catalog.devices.identity import sizes_of
+from gpujob.catalog.devices.identity import bare_words, sizes_of
 from gpujob.placement.scoring.candidate import Candidate, Decision
+from gpujob.values.finding import listed
 from gpujob.values.quantity import GI
 from gpujob.values.vocabulary import Vendor
 
@@ -19,12 +20,16 @@ PORT: Final = (
 )
 """The work of a port. HIP porting guide: hipify, inline PTX is not supported, warpSize is 64 on GCN and CDNA, 32 on RDNA."""
 
+BOARDS: Final = {"sxm": "SXM", "pcie": "PCIe", "nvl": "NVL"}
+"""Words for the boards of one model."""
+
 
 def notes(decision: Decision) -> Iterator[str]:
     """The sentences; none if there is nothing to note."""
     if PORTABLE in decision.demand.requires and any(_is_refused_for_it(each) for each in decision.candidates):
         yield PORT
     yield from _of_another_size(decision)
+    yield from _of_any_board(decision)
 
 
 def _of_another_size(decision: Decision) -> Iterator[str]:
@@ -37,6 +42,19 @@ def _of_another_size(decision: Decision) -> Iterator[str]:
         sizes = sizes_of(word)
         if device.id in ids and sizes and has not in sizes:
             yield f"{word} is taken as {device.id}, which is sold with {has} GB"
+
+
+def _of_any_board(decision: Decision) -> Iterator[str]:
+    """The job's names for a board of the first candidate's device, if one row of the catalog is several boards: A100-SXM."""
+    device = decision.candidates[0].pool.accelerator if decision.candidates else None
+    if device is None:
+        return
+    sold_as = BOARDS.keys() & {word for label in device.products for word in bare_words(label)}
+    for word, ids in decision.demand.meant:
+        named = BOARDS.keys() & set(bare_words(word))
+        if device.id in ids and named and named < sold_as:
+            boards = listed(sorted(BOARDS[board] for board in sold_as))
+            yield f"{word} is taken as {device.id}, of which the catalog has one row for its boards {boards}"
 
 
 def _is_refused_for_it(candidate: Candidate) -> bool:

@@ -21,7 +21,7 @@ from gpujob.placement.suggestions import costs
 from gpujob.placement.suggestions.proposal import Proposal, cut, proposed
 from gpujob.values.finding import listed
 from gpujob.values.quantity import MAX_PRICE, exact_dollars, shown_dollars
-from gpujob.values.vocabulary import Precision
+from gpujob.values.vocabulary import DeviceKind, Precision
 
 BUDGET: Final = "spec.placement.budget"
 PRICE_LIMIT: Final = "spec.placement.maxPricePerHour"
@@ -180,13 +180,21 @@ def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
         wider = tuple(sorted((*demand.devices, kind)))
         before = None if demand.devices == DEFAULT_DEVICES else list(demand.devices)
         changed = demand.but(devices=wider)
-        yield cut(costs.DEVICE_KIND_ADDED, "spec.placement.devices", before, list(wider), changed)
+        of_name = kind is DeviceKind.INTEGRATED and _is_named(demand, candidate)
+        cost = costs.DEVICE_KIND_OF_A_NAME if of_name else costs.DEVICE_KIND_ADDED
+        yield cut(cost, "spec.placement.devices", before, list(wider), changed)
     if gang.gpus_per_node > 1:
         single = demand.changed(gang, replace(gang, gpus_per_node=1))
         yield cut(costs.ONE_GPU, gang.field("gpusPerNode"), gang.gpus_per_node, 1, single)
     if gang.nodes > 1:
         one = demand.changed(gang, replace(gang, nodes=1))
         yield cut(costs.ONE_NODE, gang.field("nodes"), gang.nodes, 1, one)
+
+
+def _is_named(demand: Demand, candidate: Candidate) -> bool:
+    """Whether the job allows accelerators by name, or its gang is for one, and the pool's is among them."""
+    words = (*demand.accelerators_allowed, *filter(None, (candidate.gang.accelerator,)))
+    return candidate.pool.accelerator_id in demand.ids_of(words)
 
 
 def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:

@@ -35,6 +35,8 @@ GPUS_FROM_MODEL: Final = 0.35
 """The number of GPUs is left to the model."""
 NAME_DENIED_NO_MORE: Final = 0.4
 DEVICE_KIND_ADDED: Final = 0.4
+DEVICE_KIND_OF_A_NAME: Final = 0.2
+"""The kind of a device that the job names and that no node has otherwise: an MI300A is always Integrated."""
 SMALLER_BATCH: Final = 0.4
 FEWER_REQUESTS_AT_ONCE: Final = 0.4
 SMALLER_RANK: Final = 0.45
