@@ -211,6 +211,14 @@ def test_a_state_of_any_length_and_letters_stays_one_short_line() -> None:
             "RedeployScheduled", "TerminateScheduled", "PreemptScheduled",
         )),
         ("RDMAReady", "False"),
+        *((kind, "False") for kind in (
+            "GPUDriverInstalled", "GPUDriverLoaded", "GPUEnabled", "NvidiaDriverRunning", "GPUNodeConfigured",
+            "GPUInitialized", "NVLinkUp", "GPUValidated", "GPUOK", "GPUXIDFree",
+        )),
+        *((kind, "True") for kind in (
+            "GPUErrorsPresent", "XIDErrorActive", "GPUThrottlingActive", "GPUMaintenanceActive", "GPUXIDError",
+            "GPUNotInstalled", "GpuEccErrorPresent", "GPUHealthCheckFailed",
+        )),
         *((kind, "True") for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")),
     ],
 )  # fmt: skip
@@ -242,8 +250,16 @@ def test_a_condition_that_tells_trouble_makes_the_node_the_last_one(kind: str, s
         ("RdmaLink", "Unknown"),
         ("RebootScheduled", "False"),
         ("OcaVersion", "True"),
+        *((kind, "True") for kind in (
+            "GPUDriverInstalled", "GPUDriverLoaded", "GPUEnabled", "NvidiaDriverRunning", "GPUNodeConfigured",
+            "GPUInitialized", "NVLinkUp", "GPUValidated", "GPUOK", "GPUXIDFree", "GPUErrorsResolved",
+        )),
+        *((kind, "False") for kind in (
+            "GPUErrorsPresent", "XIDErrorActive", "GPUThrottlingActive", "GPUMaintenanceActive", "GPUXIDError",
+            "GPUNotInstalled",
+        )),
     ],
-)
+)  # fmt: skip
 def test_a_condition_that_tells_no_trouble_of_these_devices_changes_nothing(kind: str, status: str) -> None:
     assert pool_of(fleet(with_condition(node("n", H100), kind, status)), "n").nodes[0].suspected is None
 

@@ -232,8 +232,9 @@ _ENDING: Final = tuple(row for row in _OF_NODE if row.key.startswith("*"))
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
+_GPU: Final = "gpu"
 _OF_DEVICES: Final = frozenset({
-    "gpu", "gpus", "xid", "sxid", "nvlink", "nvswitch", "dcgm", "accelerator", "accelerated", "amdgpu",
+    _GPU, "gpus", "xid", "sxid", "nvlink", "nvswitch", "dcgm", "accelerator", "accelerated", "amdgpu",
     "nvidia", "xgmi", "rocm", "infiniband", "rdma", "pcie",
 })  # fmt: skip
 _RUN_TOGETHER: Final = ("nvlink", "nvswitch", "amdgpu", "nvidia", "rocm", "infiniband")
@@ -250,21 +251,20 @@ _HEALTH: Final = frozenset({"health", "healthy", "ready"})
 _WHAT_IS_HEALTHY: Final = frozenset({"gpu", "gpus", "node", "accelerator", "hardware", "not", "agent", "driver"})
 
 _WELL: Final = frozenset(
-    {
-        "ready",
-        "healthy",
-        "health",
-        "ok",
-        "available",
-        "present",
-        "passed",
-        "schedulable",
-        "active",
-        "operational",
-        "free",
-    }
-)
+    {"ready", "healthy", "health", "ok", "available", "present", "passed", "schedulable", "active", "operational", "free",
+     "accessible", "configured", "connected", "enabled", "functional", "initialized", "installed", "loaded", "normal",
+     "online", "reachable", "registered", "running", "succeeded", "up", "usable", "valid", "validated", "verified", "working"}
+)  # fmt: skip
 """Last words of a condition that is True if all is well; any other GPU condition reports trouble when True, as in NPD."""
+
+_ILL: Final = _TROUBLE | {
+    "error", "errors", "fault", "faults", "failure", "failures", "problem", "problems", "issue", "issues", "fallen", "lost",
+    "missing", "mismatch", "throttling", "throttle", "down", "hang", "corruption", "ecc", "xid", "sxid",
+}  # fmt: skip
+"""Words before the last one of a condition that is True if there is trouble: GPUErrorsPresent."""
+
+_ENDED: Final = frozenset({"free", "passed", "cleared", "recovered", "resolved", "succeeded"})
+"""Last words of a condition that is True if there is no trouble whatever stands before them: GPUErrorFree."""
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
@@ -296,13 +296,21 @@ def by_words(where: Where, key: str) -> Signal | None:
 
 
 def _words(key: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(key)]
+    found = [word.lower() for word in _WORD.findall(key)]
+    # Capitals in a row are one word: GPUXIDError.
+    return [part for word in found for part in ((_GPU, word[3:]) if _is_run(word) else (word,))]
+
+
+def _is_run(word: str) -> bool:
+    return word.startswith(_GPU) and word not in (_GPU, "gpus")
 
 
 def _is_well(words: Sequence[str]) -> bool:
     """Whether a condition of these words is True if all is well."""
+    if words[0] == "no" or words[-1] in _ENDED:
+        return True
     negated = not {"un", "not"}.isdisjoint(words)
-    return words[0] == "no" or (words[-1] in _WELL and not negated)
+    return words[-1] in _WELL and not negated and _ILL.isdisjoint(words[:-1])
 
 
 def is_listed(signal: Signal) -> bool:
