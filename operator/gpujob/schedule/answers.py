@@ -149,9 +149,7 @@ class LastRejections:
             self._compared = before, now, gains(before, now, namespace)
         return self._compared[2]
 
-    def keep(
-        self, answers: dict[Demand, Answer], plans: Iterable[Answer], *, all_refused: bool, whole: bool = True
-    ) -> None:
+    def keep(self, answers: dict[Demand, Answer], plans: Iterable[Answer], *, all_refused: bool, whole: bool) -> None:
         """The refusals of a cycle, and its plans with a place; `all_refused`: it placed no job and reserved nothing; `whole`: it left
         no job for the next one, so that earlier refusals go.
         """

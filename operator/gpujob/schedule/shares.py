@@ -28,8 +28,7 @@ class Shares:
 
     def begin(self, queue: Collection[str]) -> None:
         """A cycle begins, with these uids in the queue."""
-        over = self._spent.keys() & self._had_turn.keys()
-        self._had_turn = {name: self._had_turn[name] for name in over if self._spent[name] >= self._seconds}
+        self._had_turn = {name: had for name, had in self._had_turn.items() if self._spent[name] >= self._seconds}
         for had_turn in self._had_turn.values():
             had_turn.intersection_update(queue)
         self._spent.clear()
@@ -56,7 +55,7 @@ class Shares:
         """Whether a job that needs a decision is left for the next cycle."""
         if job.uid in self._waited:
             return False
-        spent = self._spent.get(job.namespace, 0.0) >= self._seconds
+        spent = self._spent[job.namespace] >= self._seconds
         return spent or job.uid in self._had_turn.get(job.namespace, ())
 
     def now(self) -> float:

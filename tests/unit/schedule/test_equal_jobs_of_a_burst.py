@@ -12,7 +12,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.engine import evaluate
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
-from gpujob.schedule.answers import LastRejections
+from gpujob.schedule.answers import Answer, LastRejections
 from gpujob.schedule.pending_job import PendingJob
 from gpujob.schedule.queue import ALWAYS, QueueDecision, SchedulingCycle
 from gpujob.values.vocabulary import Verdict
@@ -43,6 +43,7 @@ SPECS: list[dict[str, Any]] = [
     {"nodes": 2, "gpusPerNode": 1},
     {"placement": {"objective": "Speed"}},
     {"placement": {"vendors": ["AMD"]}},
+    {"placement": {"accelerators": {"allow": ["L4"]}}, "gpuMemory": "20Gi"},
 ]
 
 
@@ -57,6 +58,8 @@ def test_each_job_of_a_burst_gets_the_decision_of_its_own_snapshot(spec: dict[st
         assert (placing.verdict, placing.choice) == (alone.verdict, alone.choice)
         if placing.choice is not None:
             assert placing.decision == decide(answer.demand, answer.fleet, ANY_IMAGES)
+        else:
+            assert placing.decision == Answer(answer.demand, answer.fleet, ANY_IMAGES).decision
 
 
 def test_a_refused_job_is_told_what_the_jobs_since_an_equal_one_left() -> None:
@@ -105,3 +108,13 @@ def test_other_facts_drop_what_was_found() -> None:
     assert known.known(asked, start) is held
     known.begin("others")
     assert known.known(asked, start) is not held
+
+
+def test_what_64_demands_found_is_kept_and_one_more_drops_it() -> None:
+    start, known = fleet(*NODES), LastRejections()
+    asked = [demand(gpuMemory=f"{number + 1}Gi") for number in range(65)]
+    first = [known.known(each, start) for each in asked[:64]]
+    again = [known.known(each, start) for each in asked[:64]]
+    assert all(one is other for one, other in zip(first, again, strict=True))
+    assert known.known(asked[64], start) is not None
+    assert known.known(asked[0], start) is not first[0]

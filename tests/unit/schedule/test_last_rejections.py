@@ -45,6 +45,12 @@ def test_before_any_cycle_a_whole_one_is_needed() -> None:
     assert retried(LastRejections(), FULL, None) == [False]
 
 
+def test_after_a_time_without_jobs_a_whole_one_is_needed() -> None:
+    rejections = cycle(FULL, job("a"))
+    rejections.forget()
+    assert retried(rejections, FULL) == [False]
+
+
 def test_where_nothing_is_gained_each_class_is_rejected_again() -> None:
     rejections = cycle(FULL, job("a"), job("b"), job("c", 4))
     assert retried(rejections, FULL) == [True, True], "a and b are one class"
@@ -153,3 +159,41 @@ def test_a_job_that_waited_for_a_claim_is_placed_in_the_next_cycle() -> None:
         each for each in SchedulingCycle(ANY_IMAGES, None, held).run([job("a", **CLAIM)], with_claim(), ALWAYS) if each
     ]
     assert [each.choice and each.choice.nodes for each in found] == [("n1",)]
+
+
+def test_a_job_that_starts_in_this_cycle_is_named_to_the_next_one_of_its_claim() -> None:
+    """On two nodes with one GPU free each, so that both cannot be on the first."""
+    spec = {"accessModes": ["ReadWriteOnce"], "volumeName": "pv"}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "team"},
+             "spec": spec, "status": {"phase": "Bound"}}  # fmt: skip
+    known = fleet(*(node(f"n{number}", H100, 1) for number in range(2)), claim, catalog=ANY_IMAGES)
+    jobs = [job("a", 1, **CLAIM), job("b", 1, **CLAIM)]
+    first, second = (each for each in SchedulingCycle(ANY_IMAGES).run(jobs, known, ALWAYS) if each is not None)
+    assert first.choice is not None
+    where = first.choice.nodes[0]
+    assert second.decision.candidates[0].reasons[0].message == (
+        f"PersistentVolumeClaim c will be mounted on node {where} by job a, and one node at a time can mount it"
+    )
+
+
+def test_a_volume_that_a_job_of_this_cycle_takes_is_left_for_no_other() -> None:
+    """Two claims of local volumes, and one such volume."""
+    affinity = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n0"]}]}
+    local = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"},
+             "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
+    asks = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"]}
+    claims = [
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "team"},
+         "spec": {**asks, "resources": {"requests": {"storage": "1Gi"}}}, "status": {"phase": "Pending"}}
+        for name in ("c", "d")
+    ]  # fmt: skip
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "status": {"phase": "Available"},
+              "spec": {**asks, "capacity": {"storage": "1Gi"},
+                       "nodeAffinity": {"required": {"nodeSelectorTerms": [affinity]}}}}  # fmt: skip
+    known = fleet(node("n0", H100), node("n1", H100), local, volume, *claims, catalog=ANY_IMAGES)
+    other = {
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "d"}}],
+        "volumeMounts": CLAIM["volumeMounts"],
+    }
+    run = SchedulingCycle(ANY_IMAGES).run([job("a", 1, **CLAIM), job("b", 1, **other)], known, ALWAYS)
+    assert [each.choice and each.choice.nodes for each in run if each is not None] == [("n0",), None]

@@ -89,18 +89,27 @@ def linked(*busy: int, links: int = 1) -> tuple[Object, ...]:
         # What a higher gang takes of the fabric, and what one reserves.
         (high(nodes=2, gpusPerNode=2), (0, 0), 1, ((), [Reason.QUEUED_BEHIND])),
         (high(nodes=2, gpusPerNode=4), (0, 6), 1, ((), [Reason.QUEUED_BEHIND])),
+        (high(nodes=2, gpusPerNode=4), (0, 6, 6), 1, ((), [Reason.QUEUED_BEHIND])),
         (high(nodes=2, gpusPerNode=2), (0, 0), 2, (("a", "b"), [])),
         # A job of one node takes none of it.
         (high(gpusPerNode=2), (0, 0), 1, (("a", "b"), [])),
         (high(gpusPerNode=6), (0, 3), 0, ((), [Reason.NOT_ENOUGH_FREE])),
     ],
-    ids=["placed", "reserved", "enough", "one node", "never any"],
+    ids=["placed", "reserved", "its links alone", "enough", "one node", "never any"],
 )
 def test_links_of_a_fabric_count_for_gangs_of_higher_priority(
     first: PendingJob, busy: tuple[int, ...], links: int, expected: tuple[tuple[str, ...], list[Reason]]
 ) -> None:
     found = placed(on(*linked(*busy, links=links)), first, waiting("lo", nodes=2, gpusPerNode=2))["lo"]
     assert (nodes_of(found), reasons(found)[:1]) == expected
+
+
+def test_a_job_of_one_node_gives_a_gang_no_link_by_going() -> None:
+    """Node a has no link, and the higher job takes GPUs of it."""
+    first, *others = linked(0, 3)
+    del first["status"]["allocatable"]["rdma/ib"]
+    found = placed(on(first, *others), high(gpusPerNode=6), waiting("lo", nodes=2, gpusPerNode=2))
+    assert (nodes_of(found["hi"]), reasons(found["lo"])) == (("a",), [Reason.NOT_ENOUGH_FREE])
 
 
 def test_on_nodes_without_names_a_placed_job_goes_before_none() -> None:

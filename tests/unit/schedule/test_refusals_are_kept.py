@@ -12,7 +12,8 @@ from gpujob.fleet.kubernetes.namespaces import Namespace
 from gpujob.fleet.policy.resource_quota import Quota, Quotas
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.schedule import answers
-from gpujob.schedule.answers import LastRejections
+from gpujob.schedule.answers import Answer, LastRejections
+from gpujob.schedule.gains import Gains
 from gpujob.schedule.queue import ALWAYS, PendingJob, QueueDecision, SchedulingCycle
 
 ROOM = fleet(node("a", H100, 4), catalog=ANY_IMAGES)
@@ -83,6 +84,18 @@ def test_other_facts_leave_nothing_of_it() -> None:
     assert refusals.still_valid(REFUSED[0].demand, ROOM, ANY_IMAGES) is None
 
 
+def test_refusals_of_jobs_that_are_gone_go_with_the_next_whole_cycle() -> None:
+    refusals = LastRejections()
+    first, second = (
+        replace(REFUSED[0], uid=uid, demand=demand(gpusPerNode=gpus)) for uid, gpus in (("a", 5), ("b", 6))
+    )
+    cycle(refusals, ROOM, [first])
+    refusals.keep({second.demand: Answer(second.demand, ROOM, ANY_IMAGES)}, (), all_refused=False, whole=False)
+    assert all(refusals.still_valid(each.demand, ROOM, ANY_IMAGES) for each in (first, second))
+    cycle(refusals, ROOM, [second])
+    assert [refusals.still_valid(each.demand, ROOM, ANY_IMAGES) is None for each in (first, second)] == [True, False]
+
+
 def test_another_catalog_decides_anew() -> None:
     refusals = LastRejections()
     cycle(refusals, ROOM, REFUSED)
@@ -118,6 +131,40 @@ def test_another_quota_of_its_own_namespace_decides_anew(
     chosen.clear()
     cycle(refusals, replace(room, quotas=quotas(after)), jobs)
     assert chosen == [4]
+
+
+def test_two_snapshots_are_compared_once_for_all_refusals_of_one_and_apart_for_those_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first two jobs are refused where 4 GPUs are free, the last one after a job took 3 of them."""
+    compared, real = list[tuple[Fleet, Fleet]](), answers.gains
+
+    def gains(before: Fleet, now: Fleet, namespace: str) -> Gains:
+        compared.append((before, now))
+        return real(before, now, namespace)
+
+    monkeypatch.setattr(answers, "gains", gains)
+    refusals = LastRejections()
+    sizes = {"a": 5, "b": 6, "took": 3, "c": 2}
+    jobs = [
+        PendingJob(name, str(at), demand(gpusPerNode=size), name=name) for at, (name, size) in enumerate(sizes.items())
+    ]
+    cycle(refusals, ROOM, jobs)
+    wishes = {job.uid: job.demand for job in jobs}
+    again = replace(ROOM, pools=(ROOM.pools[0].with_nodes({0: replace(ROOM.pools[0].nodes[0])}),))
+    held = {name: refusals.still_valid(wishes[name], again, ANY_IMAGES) is not None for name in "abc"}
+    assert held == {"a": True, "b": True, "c": False}
+    assert len(compared) == 2
+
+
+def test_a_first_quota_of_one_namespace_is_compared_for_that_one_alone() -> None:
+    refusals, wish = LastRejections(), REFUSED[0].demand
+    ours, theirs = (replace(wish, namespace=name) for name in ("team", "other"))
+    refusals.begin(0)
+    refusals.keep({each: Answer(each, ROOM, ANY_IMAGES) for each in (ours, theirs)}, (), all_refused=True, whole=True)
+    later = replace(ROOM, quotas={"team": (quota(pods=9),)})
+    held = [refusals.still_valid(each, later, ANY_IMAGES) is not None for each in (theirs, ours)]
+    assert held == [True, False]
 
 
 def quota(**left: int) -> Quota:

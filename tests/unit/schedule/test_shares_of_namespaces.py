@@ -12,7 +12,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.capacity import node_fit
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide, decide_in_pieces
-from gpujob.schedule import answers
+from gpujob.schedule import answers, queue
 from gpujob.schedule.answers import LastRejections
 from gpujob.schedule.queue import ALWAYS, PendingJob, QueueDecision, SchedulingCycle
 from gpujob.schedule.shares import Shares
@@ -111,11 +111,12 @@ def test_no_lower_priority_is_decided_while_jobs_of_a_higher_one_are_left(clock:
     assert (run.left, found[-1].job.uid, found[-1].verdict) == (0, "l", Verdict.PLACED)
 
 
-def test_jobs_that_are_left_hold_a_lower_priority_back_for_a_while_only(clock: Clock) -> None:
+@pytest.mark.parametrize("patience", [10.1, 12, 15])
+def test_jobs_that_are_left_hold_a_lower_priority_back_for_a_while_only(clock: Clock, patience: float) -> None:
     """Something that every decision depends on changes between any two cycles, so that the flood is decided again without end."""
     on = fleet(node("a", H100, 4), LOW, catalog=ANY_IMAGES)
     lower = PendingJob("l", "0", demand(gpusPerNode=1, priorityClassName="low"), namespace="good", name="l")
-    refusals, shares, seen = LastRejections(), Shares(clock, 5, patience=12), list[tuple[float, bool]]()
+    refusals, shares, seen = LastRejections(), Shares(clock, 5, patience=patience), list[tuple[float, bool]]()
     for facts in range(6):
         found = cycle(refusals, shares, [*HOPELESS, lower], on, facts)[1]
         seen.append((clock.at, "l" in {each.job.uid for each in found}))
@@ -130,6 +131,22 @@ def test_each_job_of_a_flood_has_its_turn_although_everything_is_decided_again(c
     for facts in range(10, 22):
         cycle(refusals, shares, HOPELESS, facts=facts)
     assert sorted(clock.decided[50:]) == [job.demand.nodes for job in HOPELESS], "and then again"
+
+
+def test_a_job_that_cannot_be_decided_about_is_reported_although_the_share_is_used_up(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(wish: Any, *_: Any) -> Any:
+        if wish.nodes == 149:
+            raise ValueError("no demand")
+        return wish
+
+    monkeypatch.setattr(queue, "bounded", broken)
+    shares, reported = Shares(clock, 5, patience=0), list[tuple[str, str]]()
+    shares.begin({job.uid for job in HOPELESS})
+    run = SchedulingCycle(ANY_IMAGES, lambda job, error: reported.append((job.uid, str(error))), shares=shares)
+    list(run.run(HOPELESS, ROOM, ALWAYS))
+    assert (run.left, reported) == (44, [("h049", "no demand")])
 
 
 def test_what_can_never_run_is_not_decided_again_when_devices_become_free(clock: Clock) -> None:

@@ -12,7 +12,7 @@ from gpujob.fleet.policy.resource_quota import Quotas
 from gpujob.fleet.pools.ahead import Ahead, Taking
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.node import Growth, PoolNode
-from gpujob.schedule.gains import gains
+from gpujob.schedule.gains import gains, remounted
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Reason
 
@@ -128,3 +128,13 @@ def test_a_job_that_sizes_itself_or_waits_for_a_better_pool_is_helped_by_any_gai
     one = gains(with_node(free=0), with_node(free=1), "team")
     assert one.help_waiting(demand(model={"parameters": "70B", "method": "Full"}))
     assert one.help_waiting(demand(gpusPerNode=8, placement={"waitSeconds": 60}))
+    assert not gains(ROOM, ROOM, "team").help_waiting(demand(gpusPerNode=8, placement={"waitSeconds": 60}))
+
+
+@pytest.mark.parametrize("claims", ["claims", "new_claims"])
+def test_volumes_that_were_bound_meanwhile_matter_to_a_demand_with_claims_alone(claims: str) -> None:
+    later = replace(ROOM, volumes=replace(ROOM.volumes, taken=frozenset({"pv"})))
+    wish = demand()
+    assert not remounted(wish, ROOM, later)
+    assert remounted(replace(wish, **{claims: ("c",)}), ROOM, later)
+    assert not remounted(replace(wish, **{claims: ("c",)}), ROOM, ROOM)

@@ -242,6 +242,16 @@ def test_what_was_held_against_a_quota_counts_for_lower_priorities_too_and_takes
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("limit", "held"), [("8", False), ("16", True)])
+def test_a_quota_for_one_gang_holds_what_the_job_could_have_now_and_not_the_better_pool_too(
+    limit: str, held: bool
+) -> None:
+    known = on(*half_busy("n", 4, price="1"), node("a", A100, price="9"), quota_of("team", gpu=limit))
+    patient = high(gpusPerNode=8, placement={"waitSeconds": 60, "objective": "Cost"})
+    found = placed(known, patient, waiting("lo", namespace="other", gpusPerNode=4))
+    assert {uid: nodes_of(placing) for uid, placing in found.items()} == {"hi": (), "lo": () if held else ("n",)}
+
+
 @pytest.mark.parametrize(
     ("taken", "asked"),
     [
