@@ -81,8 +81,8 @@ MUTATED ?=
 OWN_TESTS ?=
 
 .PHONY: mutants
-mutants: .venv/ready ## Puts SAMPLES random faults into each folder of gpujob and shows how many the pure tests notice; SEED=2 draws others, MUTATED="status fleet" takes these folders, OWN_TESTS=1 the tests of their rooms alone (the fastest).
-	@$(RUN) -m tests.mutants --seed $(SEED) --samples $(SAMPLES) $(if $(MUTATED),--folders $(MUTATED)) $(if $(OWN_TESTS),--own-tests)
+mutants: .venv/ready ## Puts SAMPLES random faults into each folder of gpujob and shows how many the pure tests notice; SEED=2 draws others than those of the day, MUTATED="status fleet" takes these folders, OWN_TESTS=1 the tests of their rooms alone (the fastest).
+	@$(RUN) -m tests.mutants $(if $(filter command environment,$(word 1,$(origin SEED))),--seed $(SEED)) --samples $(SAMPLES) $(if $(MUTATED),--folders $(MUTATED)) $(if $(OWN_TESTS),--own-tests)
 
 .PHONY: test-e2e
 test-e2e: binaries node-images ## Runs the tests on a real control plane.

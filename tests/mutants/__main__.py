@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tests.mutants.changes import Change, changes
 from tests.mutants.coverage_by_test import FOLDER, Record
 from tests.mutants.coverage_by_test import PACKAGE as TRACED
 from tests.mutants.equivalent import EQUIVALENT
+from tests.mutants.in_process import Trial
 from tests.mutants.trial import REPOSITORY, SOURCE, Copy
 
 PACKAGE = SOURCE / "gpujob"
@@ -89,10 +91,19 @@ def main(words: Sequence[str]) -> int:
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="which mutants are drawn")
+    today = int(datetime.now(UTC).strftime("%Y%m%d"))
+    parser.add_argument(
+        "--seed", type=int, default=today, help="which mutants are drawn; the date without it, such as 20261201"
+    )
     parser.add_argument("--samples", type=int, default=10, help="mutants of each folder")
     parser.add_argument("--folders", nargs="*", default=[], help="folders of gpujob; all without it")
-    parser.add_argument("-k", dest="only", default="", metavar="PART", help="only modules with this part in their path")
+    parser.add_argument(
+        "-k",
+        dest="only",
+        default="",
+        metavar="PART[:LINE]",
+        help="only modules with this part in their path, only this line",
+    )
     parser.add_argument(
         "--own-tests",
         action="store_true",
@@ -135,14 +146,18 @@ def files_of_tests(folder: str) -> list[Path]:
 
 
 def mutants(only: str = "") -> dict[str, list[Mutant]]:
-    """The mutants of each folder, of modules with `only` in their path: all but those that change nothing (`equivalent`)."""
+    """The mutants of each folder: all but those that change nothing (`equivalent`), of modules with `only` in their path, which may
+    end with a colon and the number of one line."""
+    part, _, line = only.partition(":")
     found: dict[str, list[Mutant]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).parts
         name = parts[0] if len(parts) > 1 else ALONE
-        if only in path.as_posix():
+        if part in path.as_posix():
             found.setdefault(name, []).extend(
-                Mutant(name, path, each) for each in changes_of(path) if not _same(path, each)
+                Mutant(name, path, each)
+                for each in changes_of(path)
+                if line in ("", str(each.line)) and not _same(path, each)
             )
     return found
 
@@ -169,8 +184,8 @@ def sample(mutants: list[Mutant], number: int, seed: str) -> list[Mutant]:
 
 
 def tried_by_own_tests(folder: str, drawn: Sequence[Mutant], seconds: float, processes: int) -> list[Verdict]:
-    """The verdicts of all tests of the room of a folder's name and of its FURTHER ones: at once in forks of one process, and alone
-    where that notices nothing."""
+    """The verdicts of all tests of the room of a folder's name and of its FURTHER ones: in forks of one process, and alone where that
+    notices nothing and the fault shows when a module is imported."""
     tests = REPOSITORY / "tests"
     own = tests / "unit" / ("" if folder == ALONE else folder)
     if not own.is_dir():
@@ -180,10 +195,11 @@ def tried_by_own_tests(folder: str, drawn: Sequence[Mutant], seconds: float, pro
     with tempfile.NamedTemporaryFile() as answer:
         command = [sys.executable, "-m", "tests.mutants.in_process", answer.name]
         subprocess.run(command, check=True, cwd=REPOSITORY, input=pickle.dumps(order), stdout=subprocess.DEVNULL)
-        at_once = dict(zip(drawn, pickle.load(answer), strict=True))
-    alone = tried([mutant for mutant in drawn if not at_once[mutant]], lambda path, line: rooms, seconds, processes)
-    known = {verdict.mutant: verdict for verdict in alone}
-    return [known.get(mutant, Verdict(mutant, True, 1)) for mutant in drawn]
+        found = {mutant: Trial(*each) for mutant, each in zip(drawn, pickle.load(answer), strict=True)}
+    alone = [mutant for mutant, trial in found.items() if trial.imported and not trial.noticed]
+    known = {mutant: Verdict(mutant, trial.noticed, trial.tests) for mutant, trial in found.items()}
+    known |= {verdict.mutant: verdict for verdict in tried(alone, lambda path, line: rooms, seconds, processes)}
+    return [known[mutant] for mutant in drawn]
 
 
 def tried(drawn: Sequence[Mutant], tests_of: Tests, seconds: float, processes: int) -> list[Verdict]:

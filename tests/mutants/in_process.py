@@ -1,7 +1,7 @@
 """Tries faults in the bodies of functions without starting Python again: one pytest process imports everything and records which test
 runs which line; for each fault it forks, swaps the code of the functions and runs the tests of its line.
 
-A fault that no test notices here may still show when its module is imported, so that `trial` has the last word about it.
+A fault in lines that run when their modules are imported shows there, so that `trial` has the last word about it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ast
 import gc
 import os
 import pickle
+import resource
 import signal
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import NamedTuple
 
 import coverage
 import pytest
@@ -28,16 +30,32 @@ Fault = tuple[Path, Change]
 Lines = Mapping[str, Mapping[int, Sequence[str]]]
 """Tests by file and line."""
 
+LEAST_SECONDS, TIMES_AS_LONG = 10, 5
+"""The CPU time for the tests of a fault: this, and so many times as long as they take without it. A loop without end takes all of
+it."""
 
-def noticed(rooms: Sequence[str], folder: Path, faults: Sequence[Fault], seconds: float) -> list[bool]:
+
+class Trial(NamedTuple):
+    """What came of a fault."""
+
+    noticed: bool
+    tests: int
+    """The number of tests that run its statement."""
+    imported: bool
+    """Whether the statement, or what it is a default of, runs when modules are imported."""
+
+
+def trials(rooms: Sequence[str], folder: Path, faults: Sequence[Fault], seconds: float) -> list[Trial]:
     """For each fault whether a test of the rooms fails on it, or does not end within `seconds`; in a process that imported nothing."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
-    trials = _Trials(folder, faults, seconds)
+    imports = _coverage(folder)
+    imports.start()
+    trials = _Trials(folder, faults, seconds, imports)
     arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not e2e", *rooms]
     if pytest.main(arguments, plugins=[trials]) not in (0, 1):
         raise RuntimeError(f"the tests of {rooms} cannot be collected")
-    return trials.noticed
+    return trials.found
 
 
 def statement(source: str, line: int) -> range | None:
@@ -69,12 +87,14 @@ def codes(code: CodeType) -> Iterator[CodeType]:
 class _Trials:
     """A pytest plugin that runs no test as pytest would, but those of each fault in a fork."""
 
-    def __init__(self, folder: Path, faults: Sequence[Fault], seconds: float) -> None:
-        self._folder, self._faults, self._seconds = folder, faults, seconds
-        self.noticed: list[bool] = []
+    def __init__(self, folder: Path, faults: Sequence[Fault], seconds: float, imports: coverage.Coverage) -> None:
+        self._folder, self._faults, self._seconds, self._imports = folder, faults, seconds, imports
+        self.found: list[Trial] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In place of pytest's own loop."""
+        self._imports.stop()
+        imported = self._imports.get_data()
         lines, slow = _recorded(session, self._folder)
         functions = defaultdict(list)
         for each in gc.get_objects():
@@ -85,24 +105,31 @@ class _Trials:
             source = path.read_bytes()
             where = statement(source.decode(), change.line) or ()
             names = {name for line in where for name in lines.get(str(path), {}).get(line, ())}
+            first = not where or not {*where}.isdisjoint(imported.lines(str(path)) or ())
             tests = [items[name] for name in sorted(names & items.keys(), key=lambda name: (slow.get(name, 0.0), name))]
             swap = _swap(functions[str(path)], change.apply(source), str(path))
-            self.noticed.append(bool(tests) and _fails(session, tests, swap, self._seconds))
+            cpu = LEAST_SECONDS + TIMES_AS_LONG * int(sum(slow[item.nodeid] for item in tests))
+            noticed = bool(tests) and _fails(session, tests, swap, cpu, self._seconds)
+            self.found.append(Trial(noticed, len(tests), first))
         return True
 
 
+def _coverage(folder: Path) -> coverage.Coverage:
+    return coverage.Coverage(data_file=None, config_file=False, source=[str(folder)])
+
+
 def _recorded(session: pytest.Session, folder: Path) -> tuple[Lines, Mapping[str, float]]:
-    """Which test runs which line of a folder, and how long each test takes: by one run in a fork."""
+    """Which test runs which line of a folder, and how many seconds of CPU each test takes: by one run in a fork."""
 
     def work() -> object:
-        record = coverage.Coverage(data_file=None, config_file=False, source=[str(folder)])
+        record = _coverage(folder)
         record.start()
         taken = {}
         for index, item in enumerate(session.items):
             record.switch_context(item.nodeid)
-            began = time.monotonic()
+            began = time.process_time()
             _run(item, session.items[index + 1 : index + 2])
-            taken[item.nodeid] = time.monotonic() - began
+            taken[item.nodeid] = time.process_time() - began
         record.stop()
         data = record.get_data()
         return {path: data.contexts_by_lineno(path) for path in data.measured_files()}, taken, session.testsfailed
@@ -142,8 +169,11 @@ def _swap(functions: Sequence[FunctionType], source: bytes, path: str) -> Callab
     return swap
 
 
-def _fails(session: pytest.Session, tests: Sequence[pytest.Item], swap: Callable[[], None], seconds: float) -> bool:
+def _fails(
+    session: pytest.Session, tests: Sequence[pytest.Item], swap: Callable[[], None], cpu: int, seconds: float
+) -> bool:
     def work() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
         swap()
         for index, item in enumerate(tests):
             _run(item, tests[index + 1 : index + 2])
@@ -178,9 +208,9 @@ def _forked(work: Callable[[], None], seconds: float) -> bool:
 
 
 def main() -> int:
-    """Reads (rooms, folder, faults, seconds) pickled from standard input and writes the answer to the file that is named."""
-    answer = noticed(*pickle.load(sys.stdin.buffer))
-    Path(sys.argv[1]).write_bytes(pickle.dumps(answer))
+    """Reads (rooms, folder, faults, seconds) pickled from standard input and writes each Trial as a tuple to the file that is named."""
+    answer = trials(*pickle.load(sys.stdin.buffer))
+    Path(sys.argv[1]).write_bytes(pickle.dumps([tuple(each) for each in answer]))
     return 0
 
 

@@ -143,10 +143,11 @@ def test_all_code_of_a_module_is_found() -> None:
 
 
 def test_faults_in_functions_are_noticed_in_forks_of_one_process(tmp_path: Path) -> None:
-    """Each of two faults of which a test notices one, with closures that exist already."""
+    """Each of five faults of which a test notices one, with closures that exist already; the last two show when it is imported."""
     module = tmp_path / "calculus.py"
     module.write_text(
         "def adder(a):\n    def add(b):\n        return a + b\n    return add\n\ndef unused(a):\n    return a - 1\n"
+        "LIMIT = 4\n\ndef early(a):\n    return not a\n\nearly(LIMIT)\n"
     )
     (tmp_path / "test_it.py").write_text(
         "from calculus import adder\n\nADD = adder(2)\n\ndef test_add():\n    assert ADD(3) == 5\n"
@@ -159,6 +160,8 @@ def test_faults_in_functions_are_noticed_in_forks_of_one_process(tmp_path: Path)
         env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
     )  # fmt: skip
     found = [
-        (change.line, noticed) for (_, change), noticed in zip(faults, pickle.loads(answer.read_bytes()), strict=True)
+        (change.line, *trial) for (_, change), trial in zip(faults, pickle.loads(answer.read_bytes()), strict=True)
     ]
-    assert found == [(3, True), (7, False), (7, False)]
+    assert found == [
+        (3, True, 1, False), (7, False, 0, False), (7, False, 0, False), (8, False, 0, True), (11, False, 0, True),
+    ]  # fmt: skip
