@@ -15,6 +15,7 @@ from gpujob.lifecycle.sightings import Lapse, Sightings
 from gpujob.lifecycle.timings import Timings
 from gpujob.lifecycle.view import JobView, Moment
 from gpujob.status.records.read_objects import read_job
+from gpujob.values.vocabulary import State
 
 CHILD = child()
 RUNS = replace(pod(0, "n0"), phase="Running", running=True, started="2026-01-01T12:00:00Z")
@@ -62,6 +63,12 @@ def test_a_process_that_made_the_child_knows_that_it_ran_no_longer_whatever_the_
     process.sightings = Sightings().of_new_child(CHILD.uid, 0.0)
     process.look(10.0, HOUR)
     assert (process.status["state"], process.status["cost"]) == ("Running", {"accrued": "0.10"})
+
+
+def test_the_waits_of_a_new_child_begin_with_it_and_nothing_was_read_of_it() -> None:
+    found = Sightings(refused=("old", 1.0, 3), unbound=("old", 1.0)).of_new_child("new", 7.0)
+    assert (found.made, found.unbound, found.refused) == (("new", 7.0), ("new", 7.0), ("new", 7.0, 0))
+    assert found.not_running == (State.PLACED, 7.0)
 
 
 def test_a_process_that_starts_ends_a_job_whose_deadline_passed_while_it_was_off() -> None:

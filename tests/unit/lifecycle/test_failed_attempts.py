@@ -165,6 +165,15 @@ def test_what_the_preflight_finds(word: str, blame: Blame) -> None:
     assert found.node == ("n0" if blame is Blame.INFRASTRUCTURE else "")
 
 
+def test_the_words_of_a_broken_device_are_in_the_message_once() -> None:
+    words = "torch.AcceleratorError: hipErrorECCNotCorrectable"
+    first, second = pod(0, code=1, train={"message": "it lost its peer"}), pod(1, code=1, train={"message": words})
+    for pods in ([second], [first, second]):
+        failed = child(pods=len(pods))
+        seen = observe(failed, pods, ran=True)
+        assert failure_of(failed, pods, seen).message.count("hipErrorECCNotCorrectable") == 1, seen.message
+
+
 @pytest.mark.parametrize(
     "said", ["CUDA error: uncorrectable ECC error encountered", "GPU is lost", "NVRM: Xid (PCI:0000:07:00): 95"]
 )

@@ -83,6 +83,8 @@ def test_a_jump_of_the_servers_clock_ends_no_entry_and_makes_none_longer(jump: f
         (-3570.0, -3570.0, 600.0),
         (-3570.0, 630.0, math.inf),
         (-300.0, -300.0, 600.0),
+        (900.0, 300.0, 300.0),
+        (3600.0, 0.0, 600.0),
     ],
     ids=[
         "both agree",
@@ -97,6 +99,8 @@ def test_a_jump_of_the_servers_clock_ends_no_entry_and_makes_none_longer(jump: f
         "both say that it lasts for longer than any",
         "it is over, and the server is an hour behind",
         "of a clock that is a little ahead",
+        "it is over for as long as it lasts by the machine",
+        "a new one, and the server is an hour ahead",
     ],
 )
 def test_a_process_that_starts_asks_its_machine_too(server: float, here: float | None, left: float) -> None:

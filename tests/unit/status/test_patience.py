@@ -18,6 +18,7 @@ from gpujob.status.attempts.waits import (
     timely,
     with_excluded,
     with_pool_away,
+    with_refusal,
     within,
 )
 from gpujob.values.vocabulary import Reason, Vendor
@@ -43,6 +44,17 @@ def test_a_pool_that_took_no_pod_rests_and_is_told_apart_from_one_whose_nodes_di
     second = with_pool_away(first, "a", NOW, 60, Reason.UNSCHEDULABLE)
     assert {(each["name"], each["reason"]) for each in second} == {("a", "Unschedulable"), ("b", "Unschedulable")}
     assert next_change(Demand(), BEFORE, {"excludedPools": second}, NOW) == 60
+
+
+def test_pools_that_refuse_in_the_same_words_rest_for_twice_as_long_and_keep_the_others_away_for_once() -> None:
+    first = with_refusal({}, "a", NOW, 60, "0 of 2 pods are there", "denied")
+    assert [(each["name"], each["until"], "othersUntil" in each) for each in first] == [
+        ("a", "2026-11-28T12:01:00Z", False)
+    ]
+    second = with_refusal({"excludedPools": first}, "b", NOW, 60, "0 of 2 pods are there", "denied")
+    assert [(each["name"], each["until"], each["othersUntil"]) for each in second] == [
+        (name, "2026-11-28T12:02:00Z", "2026-11-28T12:01:00Z") for name in ("a", "b")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,11 @@ def test_what_blocks_comes_before_what_is_not_known() -> None:
     assert found.message.endswith(" (and 1 more: MemBelowRequest)")
 
 
+def test_eight_findings_count_and_no_more() -> None:
+    found = check(4, message(*[{"reason": "FolderNotWritable"}] * 12))
+    assert found.message.endswith(f" (and 7 more: {', '.join(['FolderNotWritable'] * 7)})")
+
+
 @pytest.mark.parametrize(
     "text", ["", "no JSON", "[]", "{}", '{"gpujob":2,"findings":[]}', '{"gpujob":1,"findings":[{"reason":"Evil"}]}',
              '{"gpujob":1,"findings":[7]}', "[" * 4000, message() + " " * 4096, None, 7],
