@@ -78,11 +78,10 @@ gangs: .venv/ready ## Plays 1,000 random orders of 20 gangs on 10 nodes in virtu
 SEED ?= 1
 SAMPLES ?= 10
 MUTATED ?=
-OWN_TESTS ?=
 
 .PHONY: mutants
-mutants: .venv/ready ## Puts SAMPLES random faults into each folder of gpujob and shows how many the pure tests notice; SEED=2 draws others than those of the day, MUTATED="status fleet" takes these folders, OWN_TESTS=1 the tests of their rooms alone (the fastest).
-	@$(RUN) -m tests.mutants $(if $(filter command environment,$(word 1,$(origin SEED))),--seed $(SEED)) --samples $(SAMPLES) $(if $(MUTATED),--folders $(MUTATED)) $(if $(OWN_TESTS),--own-tests)
+mutants: .venv/ready ## Puts SAMPLES random faults into each folder of gpujob and shows how many the tests of its room notice; SEED=2 draws others than those of the day, MUTATED="status fleet" takes these folders.
+	@$(RUN) -m tests.mutants $(if $(filter command environment,$(word 1,$(origin SEED))),--seed $(SEED)) --samples $(SAMPLES) $(if $(MUTATED),--folders $(MUTATED))
 
 .PHONY: test-e2e
 test-e2e: binaries node-images ## Runs the tests on a real control plane.
@@ -227,4 +226,4 @@ notes: .venv/ready ## Writes the changes of this version to dist/notes.md.
 
 .PHONY: clean
 clean: ## Removes the virtual environments and caches of this folder.
-	rm -rf .venv .uv .docs .release .mutants dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .uv .docs .release dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

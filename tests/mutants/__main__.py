@@ -1,4 +1,4 @@
-"""`python -m tests.mutants`: a random sample of faults for each folder of gpujob, and how many of them the pure tests notice."""
+"""`python -m tests.mutants`: a random sample of faults for each folder of gpujob, and how many of them the tests of its room notice."""
 
 from __future__ import annotations
 
@@ -11,35 +11,27 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from tests.mutants.changes import Change, changes
-from tests.mutants.coverage_by_test import FOLDER, Record
-from tests.mutants.coverage_by_test import PACKAGE as TRACED
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.in_process import Trial
 from tests.mutants.trial import REPOSITORY, SOURCE, Copy
 
 PACKAGE = SOURCE / "gpujob"
-RECORD = REPOSITORY / ".mutants"
-WHOLE = ("test_fault_plans.py", "test_outages.py", "test_budgets_of_namespaces.py")
-"""Tests of the simulation that run the whole operator in seconds."""
-ALONE = "(files)"
-"""The name of the modules that are in no folder."""
-FURTHER = {"fleet": ("unit/placement", "cases"), "placement": ("cases",)}
-"""Folders of tests whose subject a folder is too: what a fleet shows is mostly tested by what is placed on it."""
-
+PLACED = ("unit/fleet", "unit/placement", "cases")
+ROOMS: Final = {"fleet": PLACED, "placement": PLACED}
+"""The rooms of tests/ whose subject a folder is, where it is not the one of its name alone: what a fleet shows is mostly tested by what
+is placed on it."""
 
 MODULES = frozenset(path for path, *_ in EQUIVALENT)
 """Modules with changes that change nothing."""
-
-Tests = Callable[[Path, int], list[str]]
-"""The tests, in pytest's words, that have to notice a fault in a line of a module."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +51,11 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether tests noticed a mutant, and how many came by its line."""
+    """Whether tests noticed a mutant; how many run its statement, None where it shows in all that import its module."""
 
     mutant: Mutant
     noticed: bool
-    tests: int
+    tests: int | None = None
 
 
 def main(words: Sequence[str]) -> int:
@@ -75,14 +67,14 @@ def main(words: Sequence[str]) -> int:
     }
     drawn = {name: sample(each, options.samples, f"{options.seed}/{name}") for name, each in sorted(chosen.items())}
     print(f"{sum(map(len, drawn.values()))} mutants, seed {options.seed}, {options.samples} of each folder", flush=True)
-    own = "the tests of its own room, tests/unit/FOLDER, and those about what is made of it"
-    print(f"each is tried by {own if options.own_tests else 'the tests that run its line'}", flush=True)
-    verdicts = []
+    rooms: dict[tuple[str, ...], list[Mutant]] = {}
     for name, each in drawn.items():
-        if options.own_tests:
-            verdicts += tried_by_own_tests(name, each, options.seconds, options.processes)
-        else:
-            verdicts += tried(each, recorded(name).tests, options.seconds, options.processes)
+        rooms.setdefault(rooms_of(name), []).extend(each)
+    verdicts = []
+    for room, each in rooms.items():
+        verdicts += (found := tried(room, each, options.seconds, options.processes))
+        for verdict in found:
+            print(f"{'noticed ' if verdict.noticed else 'SURVIVED'} {verdict.mutant}", flush=True)
     print("\n".join(table(verdicts)))
     print(f"{time.monotonic() - began:.0f} s")
     shares = [percent for *_, percent in _rows(verdicts)]
@@ -104,45 +96,10 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         metavar="PART[:LINE]",
         help="only modules with this part in their path, only this line",
     )
-    parser.add_argument(
-        "--own-tests",
-        action="store_true",
-        help="only the tests of the folder's own room and of those in FURTHER: no record, and a lower bound in minutes",
-    )
     parser.add_argument("--at-least", type=float, default=0, help="percent of each folder that tests have to notice")
     parser.add_argument("--seconds", type=float, default=300, help="the time for the tests of one mutant")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="mutants at one time")
     return parser.parse_args(words)
-
-
-def recorded(folder: str) -> Record:
-    """Which of a folder's tests run which of its lines, by one run of these tests; kept until its source or one of them changes."""
-    files, kept = files_of_tests(folder), RECORD / folder
-    done = kept / "done"
-    sources = [*files, *(PACKAGE.glob("*.py") if folder == ALONE else (PACKAGE / folder).rglob("*.py"))]
-    if not done.exists() or done.stat().st_mtime < max(path.stat().st_mtime for path in sources):
-        print(f"recording which tests run which line of {folder}: {len(files)} files of tests", flush=True)
-        kept.mkdir(parents=True, exist_ok=True)
-        for old in kept.iterdir():
-            old.unlink()
-        command = [
-            sys.executable, "-m", "pytest", "-q", "-m", "not e2e", "-p", "no:cacheprovider", "-p",
-            "tests.mutants.coverage_by_test", "--numprocesses=auto", "--dist=worksteal", *map(str, files),
-        ]  # fmt: skip
-        package = "gpujob" if folder == ALONE else f"gpujob.{folder}"
-        environment = os.environ | {FOLDER: str(kept), TRACED: package}
-        subprocess.run(command, check=True, cwd=REPOSITORY, env=environment, stdout=sys.stderr)
-        done.touch()
-    return Record(kept)
-
-
-def files_of_tests(folder: str) -> list[Path]:
-    """The files of pure tests for a folder of gpujob: those of the room of its name, those that import it, and some that run the whole
-    operator. The tests of the other rooms run most of its lines too, and would take hours to record."""
-    tests, package = REPOSITORY / "tests", "gpujob" if folder == ALONE else f"gpujob.{folder}"
-    known = [path for room in ("unit", "properties") for path in (tests / room).rglob("test_*.py")]
-    near = [path for path in known if path.parent.name == folder or f"from {package}" in path.read_text()]
-    return sorted([*near, *(tests / "simulation" / name for name in WHOLE)])
 
 
 def mutants(only: str = "") -> dict[str, list[Mutant]]:
@@ -152,14 +109,13 @@ def mutants(only: str = "") -> dict[str, list[Mutant]]:
     found: dict[str, list[Mutant]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).parts
-        name = parts[0] if len(parts) > 1 else ALONE
         if part in path.as_posix():
-            found.setdefault(name, []).extend(
-                Mutant(name, path, each)
+            found.setdefault(parts[0], []).extend(
+                Mutant(parts[0], path, each)
                 for each in changes_of(path)
                 if line in ("", str(each.line)) and not _same(path, each)
             )
-    return found
+    return {name: each for name, each in found.items() if each}
 
 
 @cache
@@ -183,41 +139,41 @@ def sample(mutants: list[Mutant], number: int, seed: str) -> list[Mutant]:
     return random.Random(seed).sample(mutants, min(number, len(mutants)))
 
 
-def tried_by_own_tests(folder: str, drawn: Sequence[Mutant], seconds: float, processes: int) -> list[Verdict]:
-    """The verdicts of all tests of the room of a folder's name and of its FURTHER ones: in forks of one process, and alone where that
-    notices nothing and the fault shows when a module is imported."""
-    tests = REPOSITORY / "tests"
-    own = tests / "unit" / ("" if folder == ALONE else folder)
-    if not own.is_dir():
-        return tried(drawn, lambda path, line: [], seconds, processes)
-    rooms = [str(room) for room in (own, *(tests / name for name in FURTHER.get(folder, ())))]
-    order = rooms, PACKAGE / folder, [(mutant.path, mutant.change) for mutant in drawn], seconds
+def rooms_of(folder: str) -> tuple[str, ...]:
+    """The rooms of the tests that have to notice a fault of a folder."""
+    return ROOMS.get(folder, (f"unit/{folder}",))
+
+
+def tried(rooms: Sequence[str], drawn: Sequence[Mutant], seconds: float, processes: int) -> list[Verdict]:
+    """The verdicts of all tests of these rooms: in forks of one process, and alone where that notices nothing and the fault shows when
+    a module is imported."""
+    paths = [str(REPOSITORY / "tests" / room) for room in rooms]
+    folders = sorted({str(PACKAGE / mutant.folder) for mutant in drawn})
+    order = paths, folders, [(mutant.path, mutant.change) for mutant in drawn], seconds
     with tempfile.NamedTemporaryFile() as answer:
         command = [sys.executable, "-m", "tests.mutants.in_process", answer.name]
         subprocess.run(command, check=True, cwd=REPOSITORY, input=pickle.dumps(order), stdout=subprocess.DEVNULL)
         found = {mutant: Trial(*each) for mutant, each in zip(drawn, pickle.load(answer), strict=True)}
     alone = [mutant for mutant, trial in found.items() if trial.imported and not trial.noticed]
     known = {mutant: Verdict(mutant, trial.noticed, trial.tests) for mutant, trial in found.items()}
-    known |= {verdict.mutant: verdict for verdict in tried(alone, lambda path, line: rooms, seconds, processes)}
+    known |= {verdict.mutant: verdict for verdict in tried_alone(paths, alone, seconds, processes)}
     return [known[mutant] for mutant in drawn]
 
 
-def tried(drawn: Sequence[Mutant], tests_of: Tests, seconds: float, processes: int) -> list[Verdict]:
-    """The verdicts in the order of the mutants; each is printed as it falls."""
+def tried_alone(tests: Sequence[str], drawn: Sequence[Mutant], seconds: float, processes: int) -> list[Verdict]:
+    """The verdicts of tests that import each fault again, in the order of the mutants."""
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(processes) as pool:
         copies: queue.Queue[Copy] = queue.Queue()
         for number in range(processes):
             copies.put(Copy(Path(name) / str(number)))
 
         def one(mutant: Mutant) -> Verdict:
-            tests = tests_of(mutant.path, mutant.change.line)
             copy = copies.get()
             try:
-                noticed = bool(tests) and copy.noticed(mutant.path, mutant.change, tests, seconds)
+                noticed = copy.noticed(mutant.path, mutant.change, tests, seconds)
             finally:
                 copies.put(copy)
-            print(f"{'noticed ' if noticed else 'SURVIVED'} {len(tests):5} tests  {mutant}", flush=True)
-            return Verdict(mutant, noticed, len(tests))
+            return Verdict(mutant, noticed)
 
         return list(pool.map(one, drawn))
 
@@ -238,7 +194,11 @@ def table(verdicts: Sequence[Verdict]) -> list[str]:
         noticed = sum(verdict.noticed for verdict in verdicts)
         lines.append(f"{'all':12} {total:7} {noticed:7} {100 * noticed / total:7.1f}")
     lines += ["", "not noticed:"]
-    return lines + [f"  {verdict.mutant} ({verdict.tests} tests run it)" for verdict in verdicts if not verdict.noticed]
+    for verdict in verdicts:
+        if not verdict.noticed:
+            run = "when its module is imported" if verdict.tests is None else f"in {verdict.tests} tests"
+            lines.append(f"  {verdict.mutant} (it runs {run})")
+    return lines
 
 
 if __name__ == "__main__":

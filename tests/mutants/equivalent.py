@@ -9,12 +9,6 @@ from typing import Final
 
 EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     (
-        "schedule/queue.py",
-        "taking = Taking(hold.pool.resource, hold.on, hold.needs + hold.pool.overhead, linked=hold.nodes > 1)",
-        ">",
-        ">=",
-    ): "all free devices of the one node are reserved, so that no pod of a gang comes to its links",
-    (
         "fleet/kubernetes/quantities.py",
         "if isinstance(value, str) and len(value) <= USUAL_LENGTH:",
         "<=",

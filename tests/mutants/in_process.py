@@ -45,13 +45,13 @@ class Trial(NamedTuple):
     """Whether the statement, or what it is a default of, runs when modules are imported."""
 
 
-def trials(rooms: Sequence[str], folder: Path, faults: Sequence[Fault], seconds: float) -> list[Trial]:
+def trials(rooms: Sequence[str], folders: Sequence[str], faults: Sequence[Fault], seconds: float) -> list[Trial]:
     """For each fault whether a test of the rooms fails on it, or does not end within `seconds`; in a process that imported nothing."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
-    imports = _coverage(folder)
+    imports = _coverage(folders)
     imports.start()
-    trials = _Trials(folder, faults, seconds, imports)
+    trials = _Trials(folders, faults, seconds, imports)
     arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not e2e", *rooms]
     if pytest.main(arguments, plugins=[trials]) not in (0, 1):
         raise RuntimeError(f"the tests of {rooms} cannot be collected")
@@ -87,15 +87,23 @@ def codes(code: CodeType) -> Iterator[CodeType]:
 class _Trials:
     """A pytest plugin that runs no test as pytest would, but those of each fault in a fork."""
 
-    def __init__(self, folder: Path, faults: Sequence[Fault], seconds: float, imports: coverage.Coverage) -> None:
-        self._folder, self._faults, self._seconds, self._imports = folder, faults, seconds, imports
+    def __init__(
+        self, folders: Sequence[str], faults: Sequence[Fault], seconds: float, imports: coverage.Coverage
+    ) -> None:
+        self._folders, self._faults, self._seconds, self._imports = folders, faults, seconds, imports
         self.found: list[Trial] = []
+        self.failed: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Each phase of a test."""
+        if report.failed:
+            self.failed.append(report.nodeid)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In place of pytest's own loop."""
         self._imports.stop()
         imported = self._imports.get_data()
-        lines, slow = _recorded(session, self._folder)
+        lines, slow = self._recorded(session)
         functions = defaultdict(list)
         for each in gc.get_objects():
             if type(each) is FunctionType:
@@ -113,39 +121,38 @@ class _Trials:
             self.found.append(Trial(noticed, len(tests), first))
         return True
 
+    def _recorded(self, session: pytest.Session) -> tuple[Lines, Mapping[str, float]]:
+        """Which test runs which line of these folders, and how many seconds of CPU each test takes: by one run in a fork."""
 
-def _coverage(folder: Path) -> coverage.Coverage:
-    return coverage.Coverage(data_file=None, config_file=False, source=[str(folder)])
+        def work() -> object:
+            record = _coverage(self._folders)
+            record.start()
+            taken = {}
+            for index, item in enumerate(session.items):
+                record.switch_context(item.nodeid)
+                began = time.process_time()
+                _run(item, session.items[index + 1 : index + 2])
+                taken[item.nodeid] = time.process_time() - began
+            record.stop()
+            data = record.get_data()
+            return {path: data.contexts_by_lineno(path) for path in data.measured_files()}, taken, self.failed
+
+        with tempfile.TemporaryFile() as answer:
+
+            def record() -> None:
+                pickle.dump(work(), answer)
+                answer.flush()
+
+            _forked(record, float("inf"))
+            answer.seek(0)
+            lines, taken, failed = pickle.load(answer)
+        if failed:
+            raise RuntimeError(f"these tests fail without any fault: {failed}")
+        return lines, taken
 
 
-def _recorded(session: pytest.Session, folder: Path) -> tuple[Lines, Mapping[str, float]]:
-    """Which test runs which line of a folder, and how many seconds of CPU each test takes: by one run in a fork."""
-
-    def work() -> object:
-        record = _coverage(folder)
-        record.start()
-        taken = {}
-        for index, item in enumerate(session.items):
-            record.switch_context(item.nodeid)
-            began = time.process_time()
-            _run(item, session.items[index + 1 : index + 2])
-            taken[item.nodeid] = time.process_time() - began
-        record.stop()
-        data = record.get_data()
-        return {path: data.contexts_by_lineno(path) for path in data.measured_files()}, taken, session.testsfailed
-
-    with tempfile.TemporaryFile() as answer:
-
-        def record() -> None:
-            pickle.dump(work(), answer)
-            answer.flush()
-
-        _forked(record, float("inf"))
-        answer.seek(0)
-        lines, taken, failed = pickle.load(answer)
-    if failed:
-        raise RuntimeError(f"{failed} tests fail without any fault")
-    return lines, taken
+def _coverage(folders: Sequence[str]) -> coverage.Coverage:
+    return coverage.Coverage(data_file=None, config_file=False, source=folders)
 
 
 def _run(item: pytest.Item, following: Sequence[pytest.Item]) -> None:
@@ -208,7 +215,7 @@ def _forked(work: Callable[[], None], seconds: float) -> bool:
 
 
 def main() -> int:
-    """Reads (rooms, folder, faults, seconds) pickled from standard input and writes each Trial as a tuple to the file that is named."""
+    """Reads (rooms, folders, faults, seconds) pickled from standard input, writes each Trial as a tuple to the file that is named."""
     answer = trials(*pickle.load(sys.stdin.buffer))
     Path(sys.argv[1]).write_bytes(pickle.dumps([tuple(each) for each in answer]))
     return 0

@@ -8,24 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.mutants.changes import Change
 
 REPOSITORY = Path(__file__).parent.parent.parent
 SOURCE = REPOSITORY / "operator"
-
-
-FIRST, MOST = 25, 400
-"""Tests of the first run, which notice most faults, and of each run after it."""
-
-
-def parts(tests: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The tests in their order, a few of them first."""
-    yield tests[:FIRST]
-    for at in range(FIRST, len(tests), MOST):
-        yield tests[at : at + MOST]
 
 
 class Copy:
@@ -42,7 +31,7 @@ class Copy:
         kept = target.read_bytes()
         try:
             self._write(target, change.apply(kept))
-            return any(self._fails(part, seconds) for part in parts(tests))
+            return self._fails(tests, seconds)
         finally:
             self._write(target, kept)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import PACKAGE, Mutant, Verdict, changes_of, files_of_tests, mutants, place, sample, table
+from tests.mutants.__main__ import PACKAGE, Mutant, Verdict, changes_of, mutants, place, rooms_of, sample, table
 from tests.mutants.changes import Change, changes
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.in_process import codes, statement
-from tests.mutants.trial import REPOSITORY, parts
+from tests.mutants.trial import REPOSITORY
 
 
 def faults(source: str) -> list[str]:
@@ -67,7 +67,7 @@ def test_every_fault_of_the_product_can_be_compiled_and_differs() -> None:
 def test_each_change_that_changes_nothing_is_there_and_left_out() -> None:
     paths = {PACKAGE / path for path, *_ in EQUIVALENT}
     assert {place(path, change) for path in paths for change in changes_of(path)} >= EQUIVALENT.keys()
-    drawn = {place(mutant.path, mutant.change) for mutant in mutants("schedule/queue.py")["schedule"]}
+    drawn = {place(mutant.path, mutant.change) for mutant in mutants("kubernetes/quantities.py")["fleet"]}
     assert drawn
     assert not drawn & EQUIVALENT.keys()
 
@@ -86,23 +86,22 @@ def test_the_table_counts_by_folder_and_names_what_was_not_noticed() -> None:
         "all                2       1    50.0",
         "",
         "not noticed:",
-        "  operator/gpujob/status/a.py:7: operator: '<' becomes '<=' (2 tests run it)",
+        "  operator/gpujob/status/a.py:7: operator: '<' becomes '<=' (it runs in 2 tests)",
     ]
 
 
-def test_a_folder_has_its_own_tests_those_that_import_it_and_some_of_the_whole_operator() -> None:
-    names = {path.name for path in files_of_tests("lifecycle")}
-    assert {"test_start_failures.py", "test_a_long_queue_blocks_nobody.py", "test_fault_plans.py"} <= names
-    assert "test_faults_change_nothing.py" not in names, "it takes minutes"
-    assert {path.parent.name for path in files_of_tests("memory")} >= {"memory", "simulation"}
+def test_the_rooms_of_each_folder_are_there() -> None:
+    for folder in mutants():
+        assert all((REPOSITORY / "tests" / room).is_dir() for room in rooms_of(folder)), folder
+    assert rooms_of("status") == ("unit/status",)
+    assert rooms_of("fleet") == rooms_of("placement"), "they are tried in one process"
 
 
-def test_a_few_tests_run_first_and_each_once() -> None:
-    tests = [f"test {number}" for number in range(1000)]
-    found = [list(part) for part in parts(tests)]
-    assert [len(part) for part in found] == [25, 400, 400, 175]
-    assert [test for part in found for test in part] == tests
-    assert [list(part) for part in parts(tests[:3])] == [tests[:3]]
+def test_one_module_or_one_line_of_it_can_be_taken() -> None:
+    found = mutants("schedule/shares.py")
+    assert {mutant.path.name for mutant in found["schedule"]} == {"shares.py"}
+    lines = {mutant.change.line for mutant in found["schedule"]}
+    assert {mutant.change.line for mutant in mutants(f"schedule/shares.py:{min(lines)}")["schedule"]} == {min(lines)}
 
 
 SOURCE = """\
@@ -156,7 +155,7 @@ def test_faults_in_functions_are_noticed_in_forks_of_one_process(tmp_path: Path)
     answer = tmp_path / "answer"
     subprocess.run(
         [sys.executable, "-m", "tests.mutants.in_process", str(answer)], check=True, cwd=REPOSITORY,
-        input=pickle.dumps(([str(tmp_path)], tmp_path, faults, 60.0)), stdout=subprocess.DEVNULL,
+        input=pickle.dumps(([str(tmp_path)], [str(tmp_path)], faults, 60.0)), stdout=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
     )  # fmt: skip
     found = [

@@ -274,10 +274,7 @@ def _taken(job: PendingJob, choice: Choice, priority: int) -> Ahead:
 
 def _reserved(job: PendingJob, reservation: Reservation, priority: int) -> Ahead:
     """The reservation of a waiting job."""
-    taking = Taking(
-        reservation.pool.resource,
-        reservation.on,
-        reservation.needs + reservation.pool.overhead,
-        linked=reservation.nodes > 1,
-    )
+    # What one node lacks, devices or what goes with them, is reserved whole: no pod of a gang comes to its links meanwhile.
+    needs = reservation.needs + reservation.pool.overhead
+    taking = Taking(reservation.pool.resource, reservation.on, needs, linked=True)
     return Ahead(job.name, job.namespace, priority, reservation.nodes, reservation.gpus, taking, waits=True)
