@@ -35,7 +35,9 @@ def without_child(evaluation: Evaluation) -> Action:
     if job.status.get("jobName"):
         return ConfirmLoss()
     if error := view.spec_error:
-        return _said_of_wait(evaluation, job_status.unreadable(job, Reason.INVALID_SPEC, error, now.text), Numbers.NEWS)
+        return _message_of_wait(
+            evaluation, job_status.unreadable(job, Reason.INVALID_SPEC, error, now.text), Numbers.NEWS
+        )
     if job.spec.get("suspend") is True:
         # A plan starts nothing, so that it does not wait.
         return Schedule()
@@ -59,7 +61,7 @@ def _wait_for_budget(evaluation: Evaluation, message: str | None) -> Action:
     job, now = evaluation.job, evaluation.now.text
     # What the namespace has spent grows while other jobs of it run.
     status = job_status.queued(job, Reason.NAMESPACE_BUDGET_EXCEEDED, message, now)
-    return _said_of_wait(evaluation, status, Numbers.MOVED)
+    return _message_of_wait(evaluation, status, Numbers.MOVED)
 
 
 def _at_limit(evaluation: Evaluation) -> Action | None:
@@ -89,10 +91,10 @@ def _wait_for_pods(evaluation: Evaluation, pods: list[PodState]) -> Action:
     for pod in pods:
         evaluation.requeue(seconds_of_grace(pod, evaluation.now.server) or 0)
     said = message_of_wait(pods, next_attempt(job), evaluation.now.server, evaluation.view.nodes_ready)
-    return _said_of_wait(evaluation, job_status.restarting(job, said, evaluation.now.text), Numbers.NEWS)
+    return _message_of_wait(evaluation, job_status.restarting(job, said, evaluation.now.text), Numbers.NEWS)
 
 
-def _said_of_wait(evaluation: Evaluation, status: Mapping[str, Any], numbers: Numbers) -> WriteStatus:
+def _message_of_wait(evaluation: Evaluation, status: Mapping[str, Any], numbers: Numbers) -> WriteStatus:
     """Writes why a job waits; `numbers`: how soon where its sentence alone is another one, which by itself is no reason to write."""
     before, after = (condition(held, ConditionType.PLACED).get("message") for held in (evaluation.job.status, status))
     return WriteStatus(status, Numbers.SAME if before == after else numbers)
