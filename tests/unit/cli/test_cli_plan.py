@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from builders import H100, L4, gpupool, node
+from builders import A100, H100, L4, gpupool, node
 from cli_room import MIXED, ROOT, Command, check_golden, manifest
 
 HELLO = ROOT / "examples" / "01-hello-gpu.yaml"
@@ -118,7 +119,8 @@ def test_the_table_of_a_plan_fits_120_columns(gpujob: Command, example: Path) ->
 
 def table_of(lines: list[str]) -> list[str]:
     """The lines of the table of a plan."""
-    return lines[2 : lines.index("", 2)]
+    first = lines.index("") + 1
+    return lines[first : lines.index("", first)]
 
 
 def pools_in(table: list[str]) -> list[str]:
@@ -230,6 +232,38 @@ def test_a_row_with_a_reason_of_its_own_names_the_sentence_s_reason_too(plan: Co
     rows = [line for line in table_of(lines) if not line.startswith(" ")][1:]
     assert len(rows) > 3
     assert all("Rejected  as above; needs " in row for row in rows), rows
+
+
+FOREIGN = "requires OpenSourceStack, which CUDA images never have"
+
+
+@pytest.mark.parametrize(
+    ("job", "first", "further"),
+    [
+        ({"requires": ["FP8FNUZ", "OpenSourceStack"]}, "as above; requires FP8FNUZ, which ", [FOREIGN]),
+        ({"requires": ["OpenSourceStack"], "placement": {"vendors": ["AMD"]}}, "the reasons above", [FOREIGN]),
+        (
+            {"requires": ["OpenSourceStack"], "placement": {"vendors": ["AMD"], "capacityTypes": ["Spot"]}},
+            "the reasons above",
+            ["its nodes are OnDemand; placement.capacityTypes accepts Spot", FOREIGN],
+        ),
+        ({"placement": {"vendors": ["AMD"]}}, "the reason above", []),
+    ],
+)
+def test_a_reason_of_every_pool_that_the_sentence_lacks_is_said_once(
+    gpujob: Command, tmp_path: Path, job: dict[str, Any], first: str, further: list[str]
+) -> None:
+    """Below the sentence in tables, and on the page."""
+    cluster, page = tmp_path / "cluster.yaml", tmp_path / "plan.html"
+    cluster.write_text(yaml.safe_dump_all([node("a", H100), node("b", L4, 4), node("c", A100)]))
+    lines = gpujob("plan", "-f", "-", "--cluster", cluster, "--html", page, stdin=manifest(**job)).out.splitlines()
+    assert lines[1] == (f"On every pool: {'; '.join(further)}" if further else "")
+    rows = [line for line in table_of(lines) if not line.startswith(" ")][1:]
+    assert len(rows) == 3
+    assert all(f"Rejected  {first}" in row for row in rows), rows
+    text = page.read_text(encoding="utf-8")
+    for each in (*further, "placement.vendors names only AMD" if job.get("placement") else FOREIGN):
+        assert (text.count(each), "\n".join(lines).count(each)) == (1, 1), each
 
 
 def test_images_that_fail_for_one_reason_take_one_line(gpujob: Command, tmp_path: Path) -> None:

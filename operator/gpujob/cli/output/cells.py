@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 UNKNOWN: Final = "-"
 GANG: Final = "GPUS (nodes x each)"
 """The header over shapes such as 2x8."""
+EVERYWHERE: Final = "On every pool:"
+"""The label of reasons that hold for every pool and are not in the sentence."""
 MAIN_PARTS: Final = 3
 """Components of a model's memory that its one line names, the largest first."""
 
@@ -108,14 +110,15 @@ def memory_line(candidates: Sequence[Candidate]) -> str:
 
 
 ABOVE: Final = "the reason above"
-"""In place of the reasons of a pool if all of them hold for every pool, which the sentence says."""
+SEVERAL_ABOVE: Final = "the reasons above"
+"""In place of the reasons of a pool if all of them hold for every pool and stand above the table."""
 
 
 def why(candidate: Candidate, general: Container[Finding], *, every: bool = False) -> str:
-    """The reasons of the candidate, as `reasons_text` says them; those that hold for every pool by reference to the sentence above."""
+    """The reasons of the candidate, as `reasons_text` says them; those that hold for every pool by reference to what is above."""
     own = [finding for finding in candidate.reasons if finding not in general]
-    if not own:
-        return ABOVE if candidate.reasons else ""
+    if candidate.reasons and not own:
+        return SEVERAL_ABOVE if len({finding.message for finding in candidate.reasons}) > 1 else ABOVE
     return "as above; " * (len(own) < len(candidate.reasons)) + reasons_text(candidate, own, every=every)
 
 

@@ -73,6 +73,8 @@ def page(plans: Sequence[Plan]) -> str:
 def _plan(plan: Plan) -> Iterator[str]:
     decision = plan.decision
     yield f"<h1>{_text(plan.name)}: {decision.verdict.value}</h1><p>{_text(sentence_of(decision))}</p>"
+    if everywhere := summary.on_every_pool(decision):
+        yield f"<p><b>{cells.EVERYWHERE}</b> {_text(everywhere)}</p>"
     for label, sentence in ways_out(plan, {}):
         yield f"<p><b>{label}</b> {_text(sentence)}</p>"
     if decision.fix:

@@ -106,6 +106,8 @@ def _print_plan(console: Console, plan: Plan, *, wide: bool, again: bool = False
     if not again:
         print_text(console, Text.assemble(verdict, f"  {plain(plan.name)}: {plain(sentence_of(decision))}"))
     general, names = summary.of_the_job(decision), short_names(plan.pools)
+    if everywhere := summary.on_every_pool(decision):
+        print_text(console, Text.assemble((f"{cells.EVERYWHERE} ", "bold"), plain(everywhere)))
     if wide:
         print_offers(console, decision, general)
     elif decision.candidates:

@@ -290,14 +290,24 @@ def _of_each_rank(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def of_the_job(decision: Decision) -> frozenset[Finding]:
-    """Facts about the job, stated once instead of for each pool: its problems, reasons and warnings that hold everywhere."""
+    """Facts about the job, stated once instead of for each pool: its problems, and the reasons and warnings that hold everywhere."""
+    return frozenset(decision.problems) | _everywhere(decision)
+
+
+def on_every_pool(decision: Decision) -> str:
+    """The reasons that hold on every pool and are not in the sentence; empty if there are none."""
+    sentence, everywhere = summary(decision), _everywhere(decision)
+    first = decision.candidates[0].reasons if decision.candidates else ()
+    said = [finding.message for finding in first if finding in everywhere and finding.message not in sentence]
+    return "; ".join(dict.fromkeys(said))
+
+
+def _everywhere(decision: Decision) -> frozenset[Finding]:
+    """The reasons and warnings of all pools; empty for one pool, whose row has them."""
     best = best_per_pool(decision)
     if len(best) < 2:
-        return frozenset(decision.problems)
-    sentence = summary(decision)
-    everywhere = frozenset.intersection(*(frozenset((*each.reasons, *each.warnings)) for each in best))
-    warnings = {warning for each in best for warning in each.warnings}
-    return frozenset(decision.problems) | {each for each in everywhere if each in warnings or each.message in sentence}
+        return frozenset()
+    return frozenset.intersection(*(frozenset((*each.reasons, *each.warnings)) for each in best))
 
 
 def unread_above(decision: Decision) -> frozenset[Finding]:
