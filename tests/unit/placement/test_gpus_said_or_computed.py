@@ -140,3 +140,33 @@ def test_gpus_that_count_all_need_no_word(spec: dict[str, Any]) -> None:
     other = best_per_pool(found)[1]
     assert "for the same work" in behind(other, found)
     assert AS_ONE not in behind(other, found)
+
+
+@pytest.mark.parametrize(
+    ("name", "serving", "pools", "shape"),
+    [
+        # Five GPUs hold 405B too, but do not divide its 128 heads.
+        ("llama-3.1-405b", {}, [node("h0", H100), node("h1", H100), node("m", MI300X)], "1x8"),
+        # 64 heads: three of 80 GB would do.
+        ("qwen2.5-72b", {"maxTokens": 32768, "concurrency": 4}, [node("a", A100)], "1x4"),
+        # 28 heads, 4 of the cache: three or five are none of theirs.
+        ("qwen2.5-7b", {"maxTokens": 8192, "concurrency": 64}, [node("l", L4)], "1x4"),
+        # 40 heads, 8 of the cache.
+        ("qwen2.5-32b", {"maxTokens": 4096, "concurrency": 4}, [node("l", L4)], "1x4"),
+    ],
+)
+def test_tensor_parallel_said_is_tensor_parallel_assumed(
+    name: str, serving: dict[str, int], pools: list[Object], shape: str
+) -> None:
+    """The heads divide the GPUs of both; all that the word changes is the warning that it is assumed."""
+    model = {"name": name, "method": "Inference", **({"inference": serving} if serving else {})}
+    assumed, said = (decided(*pools, model=each) for each in (model, {**model, "sharding": "TensorParallel"}))
+    assert said.choice is not None
+    assert said.choice.candidate.gang.shape == shape
+    assert Reason.HEADS_NOT_DIVIDED not in warnings(said)
+    found, expected = (
+        [(each.pool.name, each.gang.shape, each.outcome, each.price_of_work) for each in best_per_pool(decision)]
+        for decision in (said, assumed)
+    )
+    assert found == expected
+    assert warnings(assumed).keys() - warnings(said).keys() == {Reason.SHARDING_ASSUMED}

@@ -304,8 +304,8 @@ def _fewest(
 
 
 def _heads(demand: Demand, needs: Estimates) -> tuple[int, int] | None:
-    """The heads that a model which is spread over several GPUs divides over them; None if they count for nothing."""
-    return known_heads(demand, needs.work) if demand.spreads(SEVERAL) else None
+    """The heads that a model divides over several GPUs, as the job says or as is assumed; None if they count for nothing."""
+    return known_heads(demand, needs.work)
 
 
 def _spread(work: Workload) -> Workload:
