@@ -19,8 +19,9 @@ remediation), ROCm/device-metrics-exporter (NPD plugin). Autoscaler: cluster-aut
 karpenter.sh/docs/concepts/disruption (v1). AWS: aws/aws-node-termination-handler (TAINT_NODE). Startup agents:
 kubernetes-sigs/node-readiness-controller, uswitch/nidhogg, NVIDIA/skyhook (nodewright). Network: ovn-org/ovn-kubernetes, NVIDIA
 Network Operator (upgrade states). Piraeus: piraeusdatastore/piraeus-ha-controller. Autopilot: IBM/autopilot README (v2), and
-project-codeflare/appwrapper, which keeps pods off TESTING and EVICT. OKE: oracle-quickstart/oci-hpc-oke, health checks by NPD
-(a condition is True where its check fails; GpuEcc, RdmaLink and their like are read by their words).
+project-codeflare/appwrapper, which keeps pods off TESTING and EVICT. Alibaba Cloud:
+alibabacloud.com/help/en/cs/user-guide/gpu-hpn-node-failure-monitoring-and-recovery. OKE: oracle-quickstart/oci-hpc-oke, health
+checks by NPD (a condition is True where its check fails; GpuEcc, RdmaLink and their like are read by their words).
 """
 
 from __future__ import annotations
@@ -154,6 +155,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
     *_rows("HyperPod", Where.LABEL, Effect.WAIT, "sagemaker.amazonaws.com/node-health-status", good={"schedulable"}, fault=True),
     *_rows("HyperPod", Where.LABEL, Effect.WAIT, "sagemaker.amazonaws.com/deep-health-check-status", good={"passed"}),
     *_rows("NVSentinel", Where.LABEL, Effect.WAIT, "dgxc.nvidia.com/nvsentinel-state", bad=_AT_WORK),
+    *_rows("Alibaba Cloud", Where.LABEL, Effect.WAIT, "alibabacloud.com/node-anomaly", bad=_TRUE, fault=True),
     *_rows("GKE", Where.LABEL, Effect.WAIT, "cloud.google.com/active-node-maintenance", bad={"ongoing"}),
     *_rows("GKE", Where.LABEL, Effect.WAIT, "cloud.google.com/perform-maintenance", bad=_TRUE),
     *_rows("GKE", Where.LABEL, Effect.WAIT, "cloud.google.com/fault-behavior"),
@@ -207,6 +209,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
            "remediator.kubernetes.azure.com/* remediator.aks.microsoft.com/*"),
     *_rows("GKE", Where.TAINT, Effect.WAIT,
            "cloud.google.com/impending-node-termination cloud.google.com/maintenance-window-started"),
+    *_rows("Alibaba Cloud", Where.TAINT, Effect.WAIT, "alibabacloud.com/node-anomaly", fault=True),
     *_rows("Medik8s", Where.TAINT, Effect.WAIT, "medik8s.io/*"),
     *_rows("NVSentinel", Where.TAINT, Effect.WAIT,
            "nvidia.com/gpu-xid-error nvidia.com/gpu-nvlink-error nvidia.com/syslog-xid-error nvidia.com/gpu-error "
@@ -241,9 +244,10 @@ _RUN_TOGETHER: Final = ("nvlink", "nvswitch", "amdgpu", "nvidia", "rocm", "infin
 """Device words with capitals inside, which would split (NVLinkReady)."""
 
 _TROUBLE: Final = frozenset(
-    {"unhealthy", "xid", "faulty", "quarantine", "quarantined", "remediation", "remediating", "repair", "repairing",
-     "maintenance", "drain", "draining", "reboot", "rebooting", "broken", "degraded", "unschedulable", "unavailable",
-     "uninitialized", "initializing", "bootstrapping", "termination", "terminating", "preempted"}
+    {"unhealthy", "xid", "anomaly", "abnormal", "fault", "faulty", "quarantine", "quarantined", "remediation",
+     "remediating", "repair", "repairing", "maintenance", "drain", "draining", "reboot", "rebooting", "broken",
+     "degraded", "unschedulable", "unavailable", "uninitialized", "initializing", "bootstrapping", "termination",
+     "terminating", "preempted"}
 )  # fmt: skip
 """Words of a taint's key that admins do not use for permanently dedicated nodes."""
 
