@@ -63,11 +63,12 @@ class Shares:
         return self._clock()
 
     def count(self, job: PendingJob, verdict: Verdict | None, began: float) -> None:
-        """Counts a decision that ends now; None is one that failed."""
+        """Counts a decision that ends now; None is one that failed. Those of jobs that wait already use no share: each cycle makes them."""
+        waited = job.uid in self._waited
         if verdict is Verdict.WAITING:
             self._waited.add(job.uid)
         else:
             self._waited.discard(job.uid)
             self._had_turn.setdefault(job.namespace, set()).add(job.uid)
-        if verdict is not Verdict.PLACED or job.plan_only:
+        if not waited and (verdict is not Verdict.PLACED or job.plan_only):
             self._spent[job.namespace] += self._clock() - began

@@ -101,6 +101,27 @@ def test_a_job_that_waits_is_in_each_cycle_and_keeps_its_turn(clock: Clock) -> N
     }
 
 
+def test_a_new_job_with_room_is_placed_behind_any_number_of_its_namespace_that_wait(clock: Clock) -> None:
+    """They are decided in each cycle and take more than the share, which is for jobs that never waited."""
+    nodes = {0: replace(POOL.nodes[0], free=1), 1: replace(POOL.nodes[1], free=0)}
+    on, refusals, shares = (
+        replace(ROOM, pools=(POOL.with_nodes(nodes),)),
+        LastRejections(),
+        Shares(clock, 5, patience=0),
+    )
+    queue = [
+        PendingJob(f"w{n}", "0", demand(gpusPerNode=2, gpuMemory=f"{n + 1}Gi"), namespace="good", name=f"w{n}")
+        for n in range(20)
+    ]
+    while cycle(refusals, shares, queue, on)[0].left:
+        pass
+    for facts in range(1, 3):
+        before = len(clock.decided)
+        run, found = cycle(refusals, shares, [*queue, HONEST], on, facts)
+        assert (run.left, found[-1].job.uid, found[-1].verdict) == (0, "honest", Verdict.PLACED)
+        assert len(clock.decided) - before == 21
+
+
 def test_no_lower_priority_is_decided_while_jobs_of_a_higher_one_are_left(clock: Clock) -> None:
     on = fleet(node("a", H100, 4), LOW, catalog=ANY_IMAGES)
     lower = PendingJob("l", "0", demand(gpusPerNode=1, priorityClassName="low"), namespace="good", name="l")

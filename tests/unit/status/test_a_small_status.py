@@ -104,6 +104,21 @@ def test_a_job_that_runs_on_a_node_of_a_cloud_has_a_status_of_a_kilobyte(name: s
     assert size(begun) <= MOST, begun
 
 
+@pytest.mark.parametrize("nodes", [2, 8, 64])
+def test_of_the_status_of_a_gang_the_names_of_its_nodes_alone_grow_with_it(nodes: int) -> None:
+    """The operator reads them: they say on which nodes a child that is changed later may reserve devices."""
+    names = [EKS.replace("45", f"{number:03}") for number in range(nodes)]
+    found = decision(*(node(name, H100) for name in names), nodes=nodes, gpusPerNode=8)
+    its = replace(child(f"{LONG[:52]}-0a1b2c3d-1"), pods=nodes, nodes=tuple(names))
+    status = placed(found, job(LONG[:63]), its, just_placed(its))
+    seen = Observation(State.RUNNING, Reason.RUNNING, f"all {nodes} pods run", started=NOW)
+    begun = placed(None, job(LONG[:63], **status), its, seen)
+    for each in (status, begun):
+        assert each["placement"]["nodeNames"] == sorted(names)
+        assert size(each) - size({"nodeNames": names}) <= MOST
+        assert orjson.dumps(each).decode().count(names[0]) == 1
+
+
 def test_a_waiting_job_names_what_would_start_now_within_a_kilobyte() -> None:
     nodes = [node("a", MI300X), node("b", MI300X, cordoned=True)]
     known, asked = fleet(*nodes, catalog=ANY_IMAGES), demand(nodes=2, gpusPerNode=8)
