@@ -21,7 +21,10 @@ from tests.e2e.brisk_operator import publish_often
 
 LEASE = LeaseTimings(duration=5, deadline=3.5, renew_every=1.5, retry_every=0.7)
 WATCHING = WatchTimings(silence=float(os.environ.get("HASTY_SILENCE", "22")))
-TIMINGS = Timings(runner_unused=8.0, forged_end=4.0, prices=1.0, orphans=2.0, stall_confirmed=3.0)
+TIMINGS = Timings(
+    runner_unused=8.0, forged_end=4.0, prices=1.0, orphans=2.0, stall_confirmed=3.0,
+    control_plane_silent=float(os.environ.get("HASTY_CONTROL_PLANE_SILENT", "900")),
+)  # fmt: skip
 
 log = structlog.get_logger(__name__)
 

@@ -63,7 +63,7 @@ class Shares:
         return self._clock()
 
     def count(self, job: PendingJob, verdict: Verdict | None, began: float) -> None:
-        """Counts a decision that ends now; None is one that failed. Those of jobs that wait already use no share: each cycle makes them."""
+        """Counts a decision that ends now; None is one that failed. A job that waits already uses no share: each cycle decides it."""
         waited = job.uid in self._waited
         if verdict is Verdict.WAITING:
             self._waited.add(job.uid)
