@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from gpujob.render.runner_files import load_runner
+from tests.commands_of_pages import CHART as CHART_COMMANDS
+from tests.commands_of_pages import run_in
 from tests.contract.chart_in_cluster import (
     CRDS,
     IMAGE,
@@ -25,8 +27,6 @@ from tests.contract.chart_in_cluster import (
     names,
     run,
 )
-from tests.contract.commands_of_pages import CHART as CHART_COMMANDS
-from tests.contract.commands_of_pages import run_in
 from tests.contract.test_chart_rendering import CHART, NAMESPACE, RELEASE, SAMPLES, helm_program, with_image
 from tests.contract.test_remedies_of_doctor import do, remedies, told_values, upgrade
 from tests.e2e.cluster import Cluster, down, eventually, up

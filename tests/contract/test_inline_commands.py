@@ -20,7 +20,7 @@ from gpujob.cli.input.options import Option
 from gpujob.cli.verbs.catalog import SECTIONS
 from gpujob.cli.verbs.verbs import VERBS
 from gpujob.values.reasons import Reason
-from tests.contract.commands_of_pages import PAGES, ROOT
+from tests.commands_of_pages import PAGES, ROOT
 from tests.contract.test_chart_rendering import client_program
 
 MORE: Final = ("CHANGELOG.md", "SECURITY.md", "ROADMAP.md")

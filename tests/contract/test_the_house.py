@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,29 @@ def test_no_room_is_called_by_an_empty_name() -> None:
 def test_every_module_says_why_it_exists() -> None:
     for path in (ROOT / "operator").rglob("*.py"):
         assert path.read_text().lstrip().startswith('"""'), f"{path} has no docstring"
+
+
+def room_of(parts: tuple[str, ...]) -> str:
+    """The room of a module of tests: its file or folder there. The programs of a control plane are a room of their own."""
+    return "e2e.cluster" if parts[:2] == ("e2e", "cluster") else parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """The rooms of tests that a module imports, wherever it does so."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [f"{node.module}.{each.name}" for node in nodes if isinstance(node, ast.ImportFrom) for each in node.names]
+    return {room_of(tuple(name.split(".")[1:])) for name in names if name.startswith("tests.")}
+
+
+def test_imports_between_the_rooms_of_tests_have_no_circle() -> None:
+    graph: dict[str, set[str]] = {}
+    for path in (ROOT / "tests").rglob("*.py"):
+        room = room_of(path.relative_to(ROOT / "tests").parts)
+        graph.setdefault(room, set()).update(imported(path) - {room})
+    assert graph["contract"] >= {"e2e", "e2e.cluster"}
+    order = list(TopologicalSorter(graph).static_order())
+    assert order.index("e2e.cluster") < order.index("torch_tree") < order.index("e2e") < order.index("contract")
 
 
 def test_the_readme_shows_the_real_plan() -> None:

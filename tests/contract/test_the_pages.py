@@ -19,8 +19,8 @@ from gpujob.catalog.files.load import load_catalog
 from gpujob.catalog.files.site import with_site
 from gpujob.cli.doctor.checks import BEFORE_UNINSTALL, CHECKS
 from gpujob.values.vocabulary import API_VERSION
-from tests.contract.commands_of_pages import NOT_RUN, WHERE, commands_of
-from tests.contract.commands_of_pages import PAGES as PAGES_WITH_COMMANDS
+from tests.commands_of_pages import NOT_RUN, WHERE, commands_of
+from tests.commands_of_pages import PAGES as PAGES_WITH_COMMANDS
 from tests.contract.test_chart_rendering import rendered
 from tests.e2e.api_server import GPUJOBS, ApiServer
 

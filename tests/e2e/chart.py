@@ -6,6 +6,8 @@ import json
 import subprocess
 from typing import Any
 
+import yaml
+
 from gpujob.render.runner_files import load_runner
 from tests.e2e.cluster import Cluster, look_for_kinds, until_collected
 from tests.e2e.operator_process import NAMESPACE, ROOT
@@ -42,6 +44,18 @@ def set_values(cluster: Cluster, **values: Any) -> None:
         env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def hooks(cluster: Cluster) -> list[dict[str, Any]]:
+    """The objects of `helm test`."""
+    image = "--set=image.repository=registry.example/gpujob-operator"
+    command = [cluster.tool("helm"), "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", image]
+    done = subprocess.run(
+        command, env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    objects = [each for each in yaml.safe_load_all(done.stdout) if each]
+    return [each for each in objects if each["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
 
 
 def let_children_go(cluster: Cluster) -> None:

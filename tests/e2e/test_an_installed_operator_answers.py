@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.contract.test_chart_rendering import hooks
 from tests.e2e.api_server import GPUJOBS, ApiServer
+from tests.e2e.chart import hooks
 from tests.e2e.cluster import Cluster
 from tests.e2e.operator_process import NAMESPACE, ROOT, OperatorProcess
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture
 def account(cluster: Cluster, api: ApiServer, tmp_path: Path) -> Path:
     """A kubeconfig of the account that the hook makes."""
-    objects = [each for each in hooks() if each["kind"] != "Pod"]
+    objects = [each for each in hooks(cluster) if each["kind"] != "Pod"]
     assert api.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects)).returncode == 0
     (name,) = (each["metadata"]["name"] for each in objects if each["kind"] == "ServiceAccount")
     token = api.kubectl("create", "token", name, "--namespace", NAMESPACE).stdout.strip()
@@ -56,8 +56,8 @@ def test_without_an_operator_it_says_so_and_leaves_nothing(no_operator: None, ap
     assert api.items(GPUJOBS.format(NAMESPACE)) == []
 
 
-def test_without_rights_it_says_what_is_refused(api: ApiServer, account: Path) -> None:
-    (role,) = (each["metadata"]["name"] for each in hooks() if each["kind"] == "RoleBinding")
+def test_without_rights_it_says_what_is_refused(cluster: Cluster, api: ApiServer, account: Path) -> None:
+    (role,) = (each["metadata"]["name"] for each in hooks(cluster) if each["kind"] == "RoleBinding")
     assert api.kubectl("delete", "rolebinding", role, "--namespace", NAMESPACE).returncode == 0
     done = answer(account)
     assert done.returncode == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.contract.commands_of_pages import CLUSTER, run_in
+from tests.commands_of_pages import CLUSTER, run_in
 from tests.e2e.api_server import ApiServer
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Fleet

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[1]
 _FOLDERS: Final = ("docs", "docs/guides", "docs/runbooks")
 PAGES: Final = (
     *("README.md", "CONTRIBUTING.md", "images/README.md", "charts/gpujob-operator/README.md"),
