@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -145,7 +145,7 @@ def rooms_of(folder: str) -> tuple[str, ...]:
 
 
 def tried(rooms: Sequence[str], drawn: Sequence[Mutant], seconds: float, processes: int) -> list[Verdict]:
-    """The verdicts of all tests of these rooms: in forks of one process, and alone where that notices nothing and the fault shows when
+    """The verdicts of the tests of these rooms: in forks of one process, and alone where that notices nothing and the fault shows when
     a module is imported."""
     paths = [str(REPOSITORY / "tests" / room) for room in rooms]
     folders = sorted({str(PACKAGE / mutant.folder) for mutant in drawn})
@@ -154,14 +154,14 @@ def tried(rooms: Sequence[str], drawn: Sequence[Mutant], seconds: float, process
         command = [sys.executable, "-m", "tests.mutants.in_process", answer.name]
         subprocess.run(command, check=True, cwd=REPOSITORY, input=pickle.dumps(order), stdout=subprocess.DEVNULL)
         found = {mutant: Trial(*each) for mutant, each in zip(drawn, pickle.load(answer), strict=True)}
-    alone = [mutant for mutant, trial in found.items() if trial.imported and not trial.noticed]
     known = {mutant: Verdict(mutant, trial.noticed, trial.tests) for mutant, trial in found.items()}
-    known |= {verdict.mutant: verdict for verdict in tried_alone(paths, alone, seconds, processes)}
+    alone = {mutant: trial.again for mutant, trial in found.items() if trial.again}
+    known |= {verdict.mutant: verdict for verdict in tried_alone(alone, seconds, processes)}
     return [known[mutant] for mutant in drawn]
 
 
-def tried_alone(tests: Sequence[str], drawn: Sequence[Mutant], seconds: float, processes: int) -> list[Verdict]:
-    """The verdicts of tests that import each fault again, in the order of the mutants."""
+def tried_alone(drawn: Mapping[Mutant, Sequence[str]], seconds: float, processes: int) -> list[Verdict]:
+    """The verdicts of the tests of each mutant, which import it, in the order of the mutants."""
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(processes) as pool:
         copies: queue.Queue[Copy] = queue.Queue()
         for number in range(processes):
@@ -170,7 +170,7 @@ def tried_alone(tests: Sequence[str], drawn: Sequence[Mutant], seconds: float, p
         def one(mutant: Mutant) -> Verdict:
             copy = copies.get()
             try:
-                noticed = copy.noticed(mutant.path, mutant.change, tests, seconds)
+                noticed = copy.noticed(mutant.path, mutant.change, drawn[mutant], seconds)
             finally:
                 copies.put(copy)
             return Verdict(mutant, noticed)

@@ -10,6 +10,7 @@ import ast
 import gc
 import os
 import pickle
+import re
 import resource
 import signal
 import sys
@@ -19,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import coverage
 import pytest
@@ -29,6 +30,9 @@ from tests.mutants.changes import Change
 Fault = tuple[Path, Change]
 Lines = Mapping[str, Mapping[int, Sequence[str]]]
 """Tests by file and line."""
+
+MOST_SECONDS: Final = 10.0
+"""The CPU time for the tests of a fault that shows when modules are imported, as much again for modules that import its module."""
 
 LEAST_SECONDS, TIMES_AS_LONG = 10, 5
 """The CPU time for the tests of a fault: this, and so many times as long as they take without it. A loop without end takes all of
@@ -41,8 +45,8 @@ class Trial(NamedTuple):
     noticed: bool
     tests: int
     """The number of tests that run its statement."""
-    imported: bool
-    """Whether the statement, or what it is a default of, runs when modules are imported."""
+    again: tuple[str, ...] = ()
+    """Where it was not noticed and runs when modules are imported: the tests, without parameters, that may notice it there."""
 
 
 def trials(rooms: Sequence[str], folders: Sequence[str], faults: Sequence[Fault], seconds: float) -> list[Trial]:
@@ -114,11 +118,12 @@ class _Trials:
             where = statement(source.decode(), change.line) or ()
             names = {name for line in where for name in lines.get(str(path), {}).get(line, ())}
             first = not where or not {*where}.isdisjoint(imported.lines(str(path)) or ())
+            near = _near(path, lines, slow) if first else ()
             tests = [items[name] for name in sorted(names & items.keys(), key=lambda name: (slow.get(name, 0.0), name))]
             swap = _swap(functions[str(path)], change.apply(source), str(path))
             cpu = LEAST_SECONDS + TIMES_AS_LONG * int(sum(slow[item.nodeid] for item in tests))
             noticed = bool(tests) and _fails(session, tests, swap, cpu, self._seconds)
-            self.found.append(Trial(noticed, len(tests), first))
+            self.found.append(Trial(noticed, len(tests), () if noticed else near))
         return True
 
     def _recorded(self, session: pytest.Session) -> tuple[Lines, Mapping[str, float]]:
@@ -149,6 +154,28 @@ class _Trials:
         if failed:
             raise RuntimeError(f"these tests fail without any fault: {failed}")
         return lines, taken
+
+
+def _near(path: Path, lines: Lines, slow: Mapping[str, float]) -> tuple[str, ...]:
+    """The tests that run a module, or one that imports it, as many of the shortest as take `MOST_SECONDS`: the module itself first."""
+    name = ".".join(path.with_suffix("").parts[path.parts.index("gpujob") :]) if "gpujob" in path.parts else path.stem
+    imports = re.compile(rf"^ *from {re.escape(name)} import", re.MULTILINE)
+    users = [each for each in lines if each != str(path) and imports.search(Path(each).read_text())]
+    whole = defaultdict[str, float](float)
+    for test, seconds in slow.items():
+        whole[test.partition("[")[0]] += seconds
+    found: dict[str, None] = {}
+    for modules in ([str(path)], users):
+        tests = {
+            test.partition("[")[0] for module in modules for each in lines.get(module, {}).values() for test in each
+        }
+        left = MOST_SECONDS
+        for test in sorted(tests & whole.keys(), key=lambda test: (whole[test], test)):
+            left -= whole[test]
+            if left < 0:
+                break
+            found[test] = None
+    return tuple(found)
 
 
 def _coverage(folders: Sequence[str]) -> coverage.Coverage:

@@ -126,6 +126,10 @@ class C:
 """
 
 
+TESTS = ("test_it.py::test_add",)
+"""What a trial of its own runs of the tests below."""
+
+
 @pytest.mark.parametrize(
     ("line", "lines"),
     [(1, None), (3, None), (4, None), (5, [5, 6]), (6, [5, 6]), (8, [7, 8, 9, 10]), (11, [11]), (13, None), (14, None), (17, [17]),
@@ -162,5 +166,5 @@ def test_faults_in_functions_are_noticed_in_forks_of_one_process(tmp_path: Path)
         (change.line, *trial) for (_, change), trial in zip(faults, pickle.loads(answer.read_bytes()), strict=True)
     ]
     assert found == [
-        (3, True, 1, False), (7, False, 0, False), (7, False, 0, False), (8, False, 0, True), (11, False, 0, True),
+        (3, True, 1, ()), (7, False, 0, ()), (7, False, 0, ()), (8, False, 0, TESTS), (11, False, 0, TESTS),
     ]  # fmt: skip
