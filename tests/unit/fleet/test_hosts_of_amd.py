@@ -36,6 +36,7 @@ def warnings(*nodes: Object) -> dict[str, str]:
         ("6.8.0-79-generic", "Ubuntu 24.04.3 LTS"),
         ("5.15.0-100-generic", "Ubuntu 22.04.5 LTS"),
         ("6.8.0-1015-azure", "Ubuntu 22.04.4 LTS"),
+        ("5.15", "Ubuntu 22.04.5 LTS"),
         # Their makers bring newer drivers into an older kernel.
         ("5.14.0-427.13.1.el9_4.x86_64", "Red Hat Enterprise Linux 9.4 (Plow)"),
         ("5.14.0-427.40.1.el9_4.x86_64", "Red Hat Enterprise Linux CoreOS 417.94.202411261220-0"),
@@ -58,6 +59,7 @@ def test_a_host_on_which_rocm_is_known_to_run_has_no_warning(kernel: Any, system
         ("5.3.18-59", "node a has Linux 5.3.18-59; ROCm needs 5.4 at least, 5.15 is better; upgrade the kernel"),
         ("4.18.0-553.el8", "node a has Linux 4.18.0-553.el8; ROCm needs 5.4 at least, 5.15 is better; upgrade the kernel"),
         ("5.4.0-216-generic", "node a has Linux 5.4.0-216-generic; 5.15 or later is better for ROCm; upgrade the kernel"),
+        ("5.4", "node a has Linux 5.4; 5.15 or later is better for ROCm; upgrade the kernel"),
         ("5.14.9", "node a has Linux 5.14.9; 5.15 or later is better for ROCm; upgrade the kernel"),
     ],
 )  # fmt: skip
