@@ -1,4 +1,4 @@
-"""One manifest for PyTorch on AMD and NVIDIA: decide, render, observe. The data flow is the reading order of the rooms.
+"""One manifest for PyTorch on AMD and NVIDIA: decide, render, observe.
 
     gpujob.yaml ──api──▶ GPUJob ────────────────┐
     catalog/data/*.yaml ──catalog──▶ Catalog ───┤
@@ -8,6 +8,9 @@
     status, events, metrics ◀── status.job ◀── status.observe ◀── children in the cluster ◀───┘
                                    ▲
     lifecycle.next_action ─────────┘ what each job needs next: a pure function of the job, its child, its pods and the time
+
+Reading order: `api`, `catalog`, `fleet`, `memory` (the bytes of a job's model), `placement`, `schedule` (all waiting jobs on one
+Fleet, each by placement), `render`, `status`, `lifecycle`, `cluster`, `cli`; `values` are words and quantities of every room.
 
 The edges gather and apply (`gpujob.cluster` in the cluster, `gpujob.cli` on a laptop); everything between them is
 values and functions, without I/O, so the laptop decides exactly as the cluster does.

@@ -29,7 +29,7 @@ def test_the_way_of_a_job_is_ten_files_that_exist() -> None:
 
 def test_the_picture_has_the_files_of_the_list() -> None:
     text = section("From watch to status")
-    drawn = set(re.findall(r"\[(\w+/\w+)\]", text.partition("```mermaid")[2].partition("```")[0]))
+    drawn = set(re.findall(r"\[([\w/]+)\]", text.partition("```mermaid")[2].partition("```")[0]))
     listed = {
         re.sub(r"^cluster/|\.py$", "", path) for path in re.findall(r"^\d+\. \[`([\w/.]+)`\]", text, re.MULTILINE)
     }

@@ -203,12 +203,12 @@ def test_a_module_of_one_idea_has_at_most_350_lines() -> None:
 
 
 MODULES_WITH_AN_ORDER = 4
-"""The number of modules from which a folder says in which order to read them."""
+"""The number of modules and folders from which a folder says in which order to read them."""
 
 
 @pytest.mark.parametrize("folder", folders(), ids=lambda path: path.relative_to(ROOT.parent).as_posix())
 def test_a_folder_of_several_modules_says_in_which_order_to_read_all_of_them(folder: Path) -> None:
-    names = {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
+    names = {name.removesuffix(".py") for name in _entries(folder)} - {"__main__", "data"}
     if len(names) < MODULES_WITH_AN_ORDER:
         return
     text = ast.get_docstring(parsed(folder / "__init__.py")) or ""

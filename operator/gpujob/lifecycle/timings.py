@@ -1,6 +1,9 @@
-"""Every duration of a job's life in one value, with its unit and its reason; settings change some, tests pass their own.
+"""The durations of a job's life that settings change or tests shorten, in one value, each with its unit and its reason.
 
-Those of watches (`cluster.cache.reflector`), of the Lease (`cluster.election`) and of single writers stand beside them.
+Others stand in the module that uses them, because nothing changes them: bounds of a standstill (`stalls`, `standstill`), the last
+deletion of a pod (`order`), how far clocks may differ and for how long (`cost`, `believed_clock`), which grace and which exclusion
+are believed (`read_objects`, `waits`), and when progress is worth a write (`progress`, `telemetry`). Those of requests, watches,
+the Lease, readings and single writers stand in `cluster`.
 """
 
 from __future__ import annotations

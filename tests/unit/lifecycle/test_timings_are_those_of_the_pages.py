@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from gpujob.lifecycle import timings
 from gpujob.lifecycle.timings import Timings
 from gpujob.status.records.refused_pods import LONGEST
 
@@ -98,3 +102,21 @@ def test_the_writes_of_all_jobs_progress_are_few() -> None:
     assert IS.progress_rate == 2.0
     assert IS.prices < IS.progress
     assert IS.runner_every < IS.runner_unused == MINUTE
+
+
+def _is_about_seconds(statement: ast.stmt) -> bool:
+    """Whether a docstring of a constant says that it is a number of seconds."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and str(value.value).startswith("Seconds ")
+
+
+def test_the_docstring_names_each_module_with_durations_of_its_own() -> None:
+    root = Path(timings.__file__).parents[1]
+    found = set()
+    for path in [*root.glob("lifecycle/**/*.py"), *root.glob("status/**/*.py")]:
+        body = ast.parse(path.read_text()).body
+        constants = [(one, two) for one, two in pairwise(body) if isinstance(one, ast.AnnAssign | ast.Assign)]
+        if any("timedelta(" in ast.unparse(one) or _is_about_seconds(two) for one, two in constants):
+            found.add(path.stem)
+    paragraph = (timings.__doc__ or "").partition("\n\n")[2]
+    assert set(re.findall(r"`(\w+)`", paragraph)) - {"cluster"} == found

@@ -1,4 +1,4 @@
-"""The level-based loop: gather, decide, render, create, observe, report; readable as these numbered steps.
+"""The level-based loop: gather, reconcile, decide, refresh; readable as these numbered steps.
 
 A round reads the cache and starts at most one task for each job; a task makes the writes of one step and ends. The next round
 reconciles the job again, so a crash between any two writes loses and doubles nothing: children have fixed names, the child carries
@@ -91,7 +91,7 @@ class Reconciler:
                 self._reconciler.interrupt(job)
             # A step that ended since then has changed its job's state: the next round handles that.
             elif uid not in self.work.dirty:
-                # 2. Observe and report those with a child, queue those without.
+                # 2. Reconcile: those with a child are observed and reported, those without join the queue.
                 with self.work.alone(job):
                     self._reconciler.reconcile(job)
                     self._deciding.prepare(job)
@@ -99,7 +99,7 @@ class Reconciler:
         # 3. Decide for the whole queue on one snapshot; each placed job is rendered, created and reported by its task.
         if self._deciding.must_decide():
             await self._deciding.decide()
-        # 4. Waiting jobs get their new numbers, one at a time.
+        # 4. Refresh: waiting jobs get their new numbers, one at a time.
         self._retelling.write_due()
 
     def _leads(self) -> bool:
