@@ -50,9 +50,7 @@ def hooks(cluster: Cluster) -> list[dict[str, Any]]:
     """The objects of `helm test`."""
     image = "--set=image.repository=registry.example/gpujob-operator"
     command = [cluster.tool("helm"), "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", image]
-    done = subprocess.run(
-        command, env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120
-    )
+    done = subprocess.run(command, env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     objects = [each for each in yaml.safe_load_all(done.stdout) if each]
     return [each for each in objects if each["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
