@@ -13,8 +13,8 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.devices.efficiency import Efficiency, Key
 from gpujob.catalog.devices.efficiency_fit import Fit, Run, chip_of, reference_subject, runs_of, subject_of
 from gpujob.catalog.devices.roofline import REFERENCE
-from gpujob.catalog.entities import Accelerator
-from gpujob.values.vocabulary import Vendor
+from gpujob.catalog.entities import Accelerator, Throughput
+from gpujob.values.vocabulary import Vendor, WorkKind
 
 OLD: Final = frozenset({"7.0", "7.5", "8.0", "8.6", "gfx908", "gfx90a"})
 """Architectures before 2022: Volta, Turing, Ampere, CDNA and CDNA 2."""
@@ -34,15 +34,43 @@ class Miss:
         return self.run.key.architecture in OLD
 
 
-def misses(catalog: Catalog) -> list[Miss]:
+class Fits:
+    """The fit to all rows of a catalog, and those without the rows of one chip or of one benchmark; each is made once."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.known = {each.id: each for each in catalog.accelerators}
+        self.runs = runs_of(catalog.throughputs, catalog.accelerators)
+        self.whole = Fit(self.runs)
+        self._without: dict[object, Fit] = {}
+
+    def without(self, name: str) -> Fit:
+        """The fit without the rows of an accelerator and of the variants of its chip."""
+        chip = chip_of(self.known[name])
+        return self._but(chip, (run for run in self.runs if run.subject.chip != chip))
+
+    def without_benchmark(self, row: Throughput) -> Fit:
+        """The fit without the rows that compare with this one."""
+        return self._but(benchmark_of(row), (run for run in self.runs if benchmark_of(run.row) != benchmark_of(row)))
+
+    def _but(self, what: object, runs: Iterable[Run]) -> Fit:
+        if what not in self._without:
+            self._without[what] = Fit([*runs])
+        return self._without[what]
+
+
+def benchmark_of(row: Throughput) -> tuple[WorkKind, str, int]:
+    """Equal for rows that compare."""
+    return row.work, row.benchmark, row.devices
+
+
+def misses(fits: Fits) -> list[Miss]:
     """A miss for each accelerator and kind of work in formats of 16 bits or below them that has rows of its own."""
-    runs, known = runs_of(catalog.throughputs, catalog.accelerators), {each.id: each for each in catalog.accelerators}
-    whole, found = Fit(runs), list[Miss]()
-    for name in sorted({run.key.accelerator for run in runs} - {REFERENCE}):
-        rest = Fit([run for run in runs if chip_of(known[run.key.accelerator]) != chip_of(known[name])])
-        own = {run.key._replace(streams=False): run for run in runs if run.key.accelerator == name}
+    found = list[Miss]()
+    for name in sorted({run.key.accelerator for run in fits.runs} - {REFERENCE}):
+        own = {run.key._replace(streams=False): run for run in fits.runs if run.key.accelerator == name}
         for key, run in own.items():
-            guess, truth = (efficiency_of(fit, known[name], key) for fit in (rest, whole))
+            guess, truth = (efficiency_of(fit, fits.known[name], key) for fit in (fits.without(name), fits.whole))
             found.append(Miss(run, math.log(guess.share / truth.share), guess.error))
     return found
 
@@ -64,26 +92,25 @@ def spread(found: Sequence[Miss]) -> float:
     return math.sqrt(sum((each.off / each.told) ** 2 for each in found) / len(found))
 
 
-def leaning(catalog: Catalog) -> tuple[float, float]:
+def leaning(fits: Fits) -> tuple[float, float]:
     """By how much the rows of AMD's parts are better than the fit says, compared with NVIDIA's in the same benchmark: the mean
     of the logarithms over the benchmarks that have both, and the error of that mean.
     """
-    runs = runs_of(catalog.throughputs, catalog.accelerators)
-    fit, by_benchmark = Fit(runs), defaultdict[object, list[Run]](list)
-    for run in runs:
-        by_benchmark[run.row.work, run.row.benchmark, run.row.devices].append(run)
-    found = list(_leanings(by_benchmark.values(), fit, catalog))
+    by_benchmark = defaultdict[object, list[Run]](list)
+    for run in fits.runs:
+        by_benchmark[benchmark_of(run.row)].append(run)
+    found = list(_leanings(by_benchmark.values(), fits))
     mean = sum(found) / len(found)
     return mean, math.sqrt(sum((each - mean) ** 2 for each in found) / (len(found) - 1) / len(found))
 
 
-def _leanings(groups: Iterable[Sequence[Run]], fit: Fit, catalog: Catalog) -> Iterator[float]:
-    known = {each.id: each for each in catalog.accelerators}
+def _leanings(groups: Iterable[Sequence[Run]], fits: Fits) -> Iterator[float]:
     for group in groups:
         beyond = defaultdict[Vendor, list[float]](list)
         for run in group:
-            accelerator = known[run.key.accelerator]
-            beyond[accelerator.vendor].append(run.rest - math.log(efficiency_of(fit, accelerator, run.key).share))
+            accelerator = fits.known[run.key.accelerator]
+            efficiency = efficiency_of(fits.whole, accelerator, run.key)
+            beyond[accelerator.vendor].append(run.rest - math.log(efficiency.share))
         if len(beyond) == 2:
             amd, nvidia = beyond[Vendor.AMD], beyond[Vendor.NVIDIA]
             yield sum(amd) / len(amd) - sum(nvidia) / len(nvidia)
