@@ -146,6 +146,26 @@ async def test_each_look_and_each_decision_of_a_long_queue_is_a_piece() -> None:
     assert await turns_during(Controller(50)) <= 2
 
 
+async def test_what_runs_beside_a_decision_does_not_delay_the_next_one() -> None:
+    """A decision delays the next one by twice what it takes itself: on a busy operator the writes between its pieces take longer."""
+    controller = Controller(20, step=0.006)
+    controller.work.dirty |= controller.index.take(controller.cache.take_changes())
+
+    async def others() -> None:
+        while True:
+            controller.clock.now += 1000
+            await asyncio.sleep(0)
+
+    busy = asyncio.create_task(others())
+    began = controller.clock.now
+    await controller.reconciler.round()
+    assert controller.clock.now - began > 10_000
+    assert controller.reconciler._deciding._next_decision < controller.clock.now + 1000
+    busy.cancel()
+    while controller.work.tasks:
+        await asyncio.sleep(0)
+
+
 async def test_each_node_that_is_read_is_a_piece() -> None:
     """300 nodes of 60 unlike pools take 50 ms in one piece."""
     controller = Controller(1, step=0.02)

@@ -80,13 +80,13 @@ class SchedulingRound:
 
     async def decide(self) -> None:
         """Decides for the whole queue; a step of its own renders, creates and reports each placed job."""
-        began = self._work.clock()
+        began, away = self._work.clock(), self._slice.away
         self._slice.begin()
         if self._stale():
             await self._decide_again()
             decided = self._work.clock()
-            # A long queue is decided less often, so that decisions take at most a third of the time.
-            self._next_decision = decided + 2 * (decided - began)
+            # A long queue is decided less often, so that decisions take at most a third of the time, in which others may run too.
+            self._next_decision = decided + 2 * (decided - began - (self._slice.away - away))
         at = self._explanations.next_at()
         if at is not None and at <= self._work.clock():
             await self._explanations.explain()

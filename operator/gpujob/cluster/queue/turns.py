@@ -29,6 +29,8 @@ class TimeSlice:
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:
         self._clock, self._seconds = clock, seconds
         self._began = clock()
+        self.away = 0.0
+        """Seconds in which the other tasks ran, so far."""
 
     def begin(self) -> None:
         """The work begins: the other tasks have just run."""
@@ -39,7 +41,9 @@ class TimeSlice:
         """Lets the other tasks run if the slice is used up; returns whether they ran. Called between any two small pieces."""
         if self._clock() - self._began < self._seconds:
             return False
+        left = self._clock()
         await asyncio.sleep(0)
+        self.away += self._clock() - left
         self.begin()
         return True
 
