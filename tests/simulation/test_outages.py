@@ -162,6 +162,43 @@ def test_a_child_whose_creation_alone_gets_no_answer_is_said_of_all_jobs_after_t
     assert world.placed_by() <= 300.0 + 75.0
 
 
+def test_a_creation_that_was_lost_in_an_outage_says_nothing_of_its_job_when_that_is_over() -> None:
+    """Its 40 seconds end ten after the outage: by then everything is answered, and the next try succeeds."""
+    ends, lost = 30.0, set[str]()
+
+    def delay(world: Watched, verb: str, path: str) -> float:
+        if verb == "create" and path.endswith("/jobs") and world.server.loop.time() < ends:
+            lost.add(path)
+            return 40.0
+        return 0.0
+
+    def begin(world: Watched) -> None:
+        process, loop = world.processes[0], world.server.loop
+        process.delay = lambda verb, path: delay(world, verb, path)
+
+        def renew() -> None:
+            """The Lease is asked for all the time."""
+            process.reconciler.work.outage.note(0 if 2.0 < loop.time() < ends else 200)
+            loop.call_later(3.0, renew)
+
+        def trouble(verb: str, path: str) -> ApiError | None:
+            timed_out = verb == "create" and path in lost and loop.time() < ends + 11.0
+            return OutcomeUnknown(0, "TimeoutError", "create: timeout") if timed_out else None
+
+        process.trouble = trouble
+        renew()
+
+    async def main() -> Watched:
+        world = Watched(3, lambda verb, path: None, ends, until=200.0)
+        await world.run(lambda _: begin(world))
+        return world
+
+    world = run(main())
+    assert lost, "requests were under way"
+    assert {reason for *_, reason, _ in world.said} <= {"Placed", "Starting", "Running"}
+    assert 40.0 <= world.placed_by() <= 60.0
+
+
 PASSING: Final = {
     "quota": Forbidden(
         403, "Forbidden", 'jobs.batch "j" is forbidden: exceeded quota: team, requested: count/jobs.batch=1'

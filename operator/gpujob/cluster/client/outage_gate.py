@@ -36,6 +36,8 @@ class OutageGate:
         self._since = 0.0
         self.last_status = 0
         """The HTTP code of the last failure."""
+        self.ended = float("-inf")
+        """When the last outage ended."""
         self.on_open: Callable[[bool], None] = lambda _: None
         """Called on opening; True after more than one failure in a row, which counts as an outage."""
 
@@ -43,6 +45,8 @@ class OutageGate:
         """Applies the HTTP code of one response, 0 without a response."""
         if not is_outage(status):
             failures, self._failures = self._failures, 0
+            if failures > 1:
+                self.ended = self._clock()
             if failures:
                 self.on_open(failures > 1)
             return

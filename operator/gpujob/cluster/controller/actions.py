@@ -334,13 +334,13 @@ class JobActions:
 
     async def _not_created(self, job: JobRecord, error: ChildNotCreated) -> None:
         """A child that can be created later: reported after two tries, because most such errors pass in a second; or at once if the
-        creation hung, or the API server asks for a long wait."""
+        creation hung, or the API server asks for a long wait. A request that was lost in an outage says nothing of the child."""
         within = max(LONGEST_OUTAGE_DELAY, retry_after_of(error.retry_after))
         failures = self._work.requeue_after_outage(job, error, error.retry_after)
-        if failures < 2 and within <= LONGEST_OUTAGE_DELAY and not self._creations.hanging.hangs(job.namespace):
+        early = failures < 2 and within <= LONGEST_OUTAGE_DELAY and not self._creations.hanging.hangs(job.namespace)
+        if early or self._work.open_creations.is_older(job.uid, self._work.outage.ended):
             return
-        words, again = str(error)[:900], f"it is tried again within {within:g} s"
-        message = f"the API server did not create a child: {words}; {again}"
+        message = f"the API server did not create a child: {str(error)[:900]}; it is tried again within {within:g} s"
         await self._write_why(job, job_status.queued(job, Reason.CHILD_NOT_CREATED, message, self._work.now()))
 
     async def _write_why(self, job: JobRecord, status: Mapping[str, Any]) -> None:

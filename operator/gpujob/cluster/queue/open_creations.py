@@ -86,6 +86,11 @@ class OpenCreations:
             return None
         return held if self._clock() - held.first < REPEATED else None
 
+    def is_older(self, uid: str, than: float) -> bool:
+        """Whether the last request of a job was sent before a time (monotonic seconds); False where none is open."""
+        held = self._by_job.get(uid)
+        return held is not None and held.last < than
+
     def seconds_to_answer(self, uid: str) -> float:
         """Seconds in which the answer to the last request is still expected; 0 or less after them."""
         held = self._by_job.get(uid)
