@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,26 @@ async def test_the_first_job_of_a_namespace_costs_one_write_and_the_next_none() 
     await room.delivery.ensure("team")
     await room.delivery.ensure("team")
     assert room.server.calls == [f"apply /api/v1/namespaces/team/configmaps/{RUNNER.name} gpujob-operator"]
+
+
+@pytest.mark.parametrize(("leads", "complete", "swept"), [(True, True, 1), (False, True, 0), (True, False, 0)])
+async def test_a_leader_with_a_complete_cache_sweeps(
+    monkeypatch: pytest.MonkeyPatch, leads: bool, complete: bool, swept: int
+) -> None:
+    room, passes = Room(), list[float]()
+
+    async def once(seconds: float) -> None:
+        passes.append(seconds)
+        if len(passes) > 1:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(asyncio, "sleep", once)
+    monkeypatch.setattr(ObjectCache, "complete", complete)
+    room.child()
+    with pytest.raises(asyncio.CancelledError):
+        await room.delivery.run(lambda: leads)
+    assert len(room.server.calls) == swept
+    assert passes == [room.work.timings.runner_every] * 2
 
 
 @pytest.mark.parametrize(

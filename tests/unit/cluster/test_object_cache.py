@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from gpujob.cluster.cache.object_cache import Kind, ObjectCache
 from gpujob.cluster.cache.object_key import MalformedObject, version_number
@@ -226,6 +227,26 @@ def test_an_object_that_slim_cannot_digest_is_kept_out_named_and_stops_nobody() 
     cache.apply("pods", "MODIFIED", pod("odd", 11, gpus=1))
     assert names(cache) == {"good", "odd"}
     assert cache.refused("pods") == {}
+
+
+def test_an_object_is_named_in_the_log_when_it_becomes_odd_and_not_with_each_event() -> None:
+    cache = ObjectCache([Kind("pods", PODS.resource, slim=lambda obj: {"gpus": obj["spec"]["gpus"]})])
+    with capture_logs() as logs:
+        cache.replace("pods", [pod("odd", 1), pod("good", 2, gpus=8)], "10")
+        cache.apply("pods", "MODIFIED", pod("odd", 11))
+        cache.replace("pods", [pod("odd", 11), pod("good", 2, gpus=8)], "12")
+    assert [(log["event"], log["kind"], log["namespace"], log["name"]) for log in logs] == [
+        ("object kept out", "pods", "ns", "odd")
+    ]
+    assert cache.refusals["pods"] == 3
+
+
+def test_a_list_wakes_the_reader_where_it_differs_alone() -> None:
+    cache = listed(pod("a", 1, gpus=8))
+    cache.replace("pods", [pod("a", 1, gpus=8)], "200")
+    assert not cache.changed.is_set()
+    cache.replace("pods", [pod("a", 250, gpus=4)], "300")
+    assert cache.changed.is_set()
 
 
 def test_an_object_that_turns_odd_leaves_and_its_deletion_leaves_nothing_behind() -> None:

@@ -31,6 +31,10 @@ def test_which_answers_are_about_the_api_server(status: int, outage: bool) -> No
     assert is_outage(status) is outage
 
 
+def test_before_any_failure_there_is_no_code_of_one() -> None:
+    assert OutageGate(Clock()).last_status == 0
+
+
 def test_waits_double_are_spread_and_end_at_15_seconds() -> None:
     assert [outage_delay(n, lambda: 1.0) for n in (1, 2, 3, 4, 5, 100_000)] == [1, 2, 4, 8, 15, 15]
     assert [outage_delay(n, lambda: 0.0) for n in (1, 5)] == [0.5, 7.5]

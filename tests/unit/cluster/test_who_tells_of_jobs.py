@@ -54,8 +54,8 @@ def begun(
         reconciler=SimpleNamespace(work=work),
         cache=SimpleNamespace(
             complete=False,
-            malformed=Counter(),
-            refusals=Counter(),
+            malformed=Counter(pods=5),
+            refusals=Counter(pods=20),
             unread=dict.fromkeys(unread, "403"),
             kinds={"pods": SimpleNamespace(key="pods")},
         ),
@@ -70,7 +70,7 @@ def begun(
         scraper=SimpleNamespace(results=Counter()),
         crds=SimpleNamespace(counts=dict),
     )
-    index: Any = SimpleNamespace(jobs={job.uid: job for job in jobs}, set_aside=Counter())
+    index: Any = SimpleNamespace(jobs={job.uid: job for job in jobs}, set_aside=Counter(pods=100))
     client: Any = SimpleNamespace(requests=Counter())
     return snapshot(operator, index, client)
 
@@ -78,7 +78,7 @@ def begun(
 def test_what_has_not_happened_is_none_for_each_kind() -> None:
     seen = look()
     assert seen.watch_age == {"pods": 2.0}
-    assert (seen.relists, seen.malformed) == ({"pods": 0}, {"pods": 0, "nodes": 3})
+    assert (seen.relists, seen.malformed) == ({"pods": 0}, {"pods": 125, "nodes": 3}), "of the cache and the index too"
 
 
 def failed(reason: str, status: str = "False") -> list[dict[str, str]]:
