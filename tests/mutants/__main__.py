@@ -26,9 +26,15 @@ from tests.mutants.trial import REPOSITORY, SOURCE, Copy
 
 PACKAGE = SOURCE / "gpujob"
 PLACED = ("unit/fleet", "unit/placement", "cases")
-ROOMS: Final = {"fleet": PLACED, "placement": PLACED}
-"""The rooms of tests/ whose subject a folder is, where it is not the one of its name alone: what a fleet shows is mostly tested by what
-is placed on it."""
+STORIES = ("answers_that_prove_nothing", "budgets_of_namespaces", "creations_that_arrive_late", "creations_without_an_answer",
+           "fault_plans", "outages")  # fmt: skip
+ROOMS: Final = {
+    "fleet": PLACED,
+    "placement": PLACED,
+    "cluster": ("unit/cluster", *(f"simulation/test_{name}.py" for name in STORIES)),
+}
+"""The rooms of tests/, or files of them, whose subject a folder is, where it is not the one of its name alone: what a fleet shows is
+mostly tested by what is placed on it, and the layer of the cluster by whole operators in virtual time."""
 
 MODULES = frozenset(path for path, *_ in EQUIVALENT)
 """Modules with changes that change nothing."""

@@ -9,6 +9,18 @@ from typing import Final
 
 EQUIVALENT: Final[dict[tuple[str, str, str, str], str]] = {
     (
+        "cluster/queue/due_times.py",
+        "if len(self._heap) > 2 * len(self._at) + SLACK:",
+        ">",
+        ">=",
+    ): "the heap of the same times is made again one entry earlier",
+    (
+        "cluster/client/kubeconfig.py",
+        "return True",
+        "True",
+        "False",
+    ): "aiohttp reads it for https alone",
+    (
         "fleet/kubernetes/quantities.py",
         "if isinstance(value, str) and len(value) <= USUAL_LENGTH:",
         "<=",
