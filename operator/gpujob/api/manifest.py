@@ -173,7 +173,7 @@ def _text(document: Mapping[str, Any], kind: type[BaseModel]) -> str:
 def _no_spec(document: Mapping[str, Any], kind: type[BaseModel], missing: str) -> str:
     """The sentences about a manifest without a spec: each field that stands beside it, else what to write at least."""
     others = [str(key) for key in document if key not in ("apiVersion", "kind", "metadata")]
-    near = difflib.get_close_matches("spec", others, n=1, cutoff=0.6)
+    near = difflib.get_close_matches("spec", others)
     if near:
         return f"{near[0]}: unknown field; did you mean spec?"
     found = [f"{one_line(key[:60])}: unknown field{below}" for key in others if (below := hint_of_spec(kind, key))]

@@ -108,7 +108,7 @@ def meant(given: str, words: Sequence[str]) -> str:
     plain = {_plain(word): word for word in reversed(words)}
     asked = _plain(given)
     found = plain.get(asked) or (WORDS_MEANT[asked] if WORDS_MEANT.get(asked) in words else None)
-    near = [] if found else difflib.get_close_matches(asked, plain, n=1, cutoff=0.7)
+    near = [] if found else difflib.get_close_matches(asked, plain, cutoff=0.7)
     word = found or (plain[near[0]] if near else None)
     return f"{MEANT}{word}?" if word else ""
 
@@ -247,7 +247,7 @@ def hint_of_spec(kind: type[BaseModel], word: str) -> str:
         return f"; write {meaning}"
     spec = _model_of(kind, "spec")
     names = [info.alias or name for name, info in spec.model_fields.items()] if spec else []
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.8)
+    near = difflib.get_close_matches(word, names, cutoff=0.8)
     return f"; write spec.{near[0]}" if near else ""
 
 

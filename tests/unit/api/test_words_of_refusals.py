@@ -216,7 +216,12 @@ def cyclic() -> dict[str, Any]:
     return held
 
 
-DEEP: list[Any] = reduce(lambda inner, _: [inner], range(40), [1])
+def nested(lists: int) -> list[Any]:
+    """So many lists, one in the other."""
+    return reduce(lambda inner, _: [inner], range(lists - 1), [1])
+
+
+DEEP = nested(41)
 ENTRIES = "must be a list; begin each entry with a hyphen, for example"
 
 
@@ -248,6 +253,15 @@ def test_what_is_no_json_or_no_list_is_named_with_its_remedy(spec: Any, says: st
     told = refusal(spec)
     assert told.startswith(says)
     assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("lists", "says"),
+    [(30, "must be a text, got a list"), (31, "is nested more than 32 levels deep, as no field is; ")],
+)
+def test_a_manifest_is_nested_at_most_32_levels_deep(lists: int, says: str) -> None:
+    """A field of the spec is at level 2, and a word in its list at level 3."""
+    assert refusal({"args": nested(lists)}).startswith(f"spec.args[0]: {says}")
 
 
 @pytest.mark.parametrize("word", ["a\nb", "-c", "import os\nprint(1)", "\t"])

@@ -202,7 +202,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     if not wanted:
         return None
     begins = [name for key, name in plain.items() if key.startswith(wanted)]
-    similar = get_close_matches(wanted, plain, n=1, cutoff=0.6)
+    similar = get_close_matches(wanted, plain, cutoff=0.6)
     contains = [name for key, name in plain.items() if len(wanted) > 2 and wanted in key]
     return next(iter([*begins, *(plain[key] for key in similar), *contains]), None)
 

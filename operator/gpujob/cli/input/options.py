@@ -147,5 +147,5 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _remedy(word: str, known: tuple[str, ...], see: str) -> str:
-    near = get_close_matches(word, known, n=1, cutoff=0.5)
+    near = get_close_matches(word, known, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else f"; see {see}"

@@ -31,7 +31,7 @@ def chosen(rows: Iterable[Runtime], names: Sequence[str]) -> list[Runtime]:
     known = {row.name: row for row in rows if not row.unreadable}
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.5)
+            near = get_close_matches(name, known, cutoff=0.5)
             said = f"; did you mean {near[0]}?" if near else "; `gpujob catalog runtimes` lists them"
             raise BadInput(f"the catalog has no runtime {name}{said}")
     return [known[name] for name in dict.fromkeys(names)] if names else list(known.values())

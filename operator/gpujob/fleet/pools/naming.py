@@ -167,4 +167,4 @@ def without_type(name: str) -> str:
     from difflib import get_close_matches
 
     head, _, last = name.rpartition("-")
-    return head if head and get_close_matches(last, _TYPES, n=1, cutoff=0.75) else name
+    return head if head and get_close_matches(last, _TYPES, cutoff=0.75) else name
