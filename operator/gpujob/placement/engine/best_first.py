@@ -74,9 +74,8 @@ class GangSearch:
     def candidates(
         self, aim: Aim, beats: Callable[[Worth], bool] | None = None, price_limit: int | None = None
     ) -> Iterator[LazyCandidate]:
-        """The pools that are not infeasible, best first; only those that can beat the bound, within the aim's ceiling and, if
-        pools are ordered by price, at most `price_limit` micro-dollars.
-        """
+        """The pools that are not infeasible, best first; only those that can beat the bound, within the aim's ceiling and, if ordered
+        by price, at most `price_limit` micro-dollars."""
         gpus, scales = self.gang.gpus, self.asked.scales
         # Where the speed grows with the number of GPUs, the value of one is that of the gang.
         ceiling = aim.ceiling if scales else None
@@ -234,22 +233,24 @@ class LazyCandidate:
         return None if any(other._fitting() for other in self._nearer()) else found
 
     def _nearer(self) -> Iterator[LazyCandidate]:
-        """The pool's candidates of other gangs that hold the model and that `decide` shows first if the outcome is equal: those
-        with less risk, then the smaller ones.
-        """
+        """The pool's candidates of other gangs that hold the model and that `decide` shows first if the outcome is equal: those with
+        less risk, then the smaller ones."""
         sizes = self._search.sizes(self._pool_score)
         mine = sizes.index(self)
         return (other for rank, other in enumerate(sizes) if (other.risk, rank) < (self.risk, mine))
 
+    def may_have_room(self) -> bool:
+        """Whether nothing rejects the pool, and enough devices are free or can be added and are within the quotas."""
+        if self._refusal is not None or not node_fit.may_have_room(self._search.gang, self._pool):
+            return False
+        allowance = self._search.asked.allowance
+        return not (allowance.is_limited and allowance.shortages_of_gpus(self._pool)[0])
+
     def _fitting(self) -> PoolResult | None:
         if not self._tried:
             self._tried = True
-            search, pool = self._search, self._pool
-            if self._refusal is not None or not node_fit.may_have_room(search.gang, pool):
-                return None
-            if (allowance := search.asked.allowance).is_limited and allowance.shortages_of_gpus(pool)[0]:
-                return None
-            trials = (self._try(image, room) for image, room in self._rooms() if room is not None)
+            rooms = self._rooms() if self.may_have_room() else ()
+            trials = (self._try(image, room) for image, room in rooms if room is not None)
             self._fit = next((trial for trial in trials if trial.candidate.outcome is Outcome.FITS), None)
         return self._fit
 
@@ -262,9 +263,7 @@ class LazyCandidate:
         return self._counts() and any(trial is None or not waiting.in_vain(trial.candidate) for trial in self._busy())
 
     def _counts(self) -> bool:
-        """Whether its unavailable candidates count: no gang that holds the model fits the pool, and no nearer one is
-        unavailable.
-        """
+        """Whether its unavailable candidates count: no gang that holds the model fits the pool, and no nearer one is unavailable."""
         if not self._search.gang.has_rivals:
             return True
         if any(other._fitting() for other in self._search.sizes(self._pool_score)):

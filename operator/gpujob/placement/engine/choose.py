@@ -169,7 +169,8 @@ def _first(asked: Sequence[GangSearch], aim: Aim, demand: Demand, price_limit: i
     """
     for search in asked:
         search.begin()
-    streams = [search.candidates(aim, price_limit=price_limit) for search in asked]
+    # Most of the pools before the first one that fits are full, and their bounds are not needed.
+    streams = [filter(LazyCandidate.may_have_room, search.candidates(aim, price_limit=price_limit)) for search in asked]
     heap: list[tuple[Rank, int, LazyCandidate | PoolResult]] = []
     for number, stream in enumerate(streams):
         heap += ((each.floor(aim), number, each) for each in islice(stream, 1))
@@ -178,24 +179,20 @@ def _first(asked: Sequence[GangSearch], aim: Aim, demand: Demand, price_limit: i
         bound, number, found = heap[0]
         if isinstance(found, PoolResult):
             return found
-        if found.is_next:
-            found.is_next = False
-            following = next(streams[number], None)
-            if following is None:
-                heappop(heap)
-            else:
-                heapreplace(heap, (following.floor(aim), number, following))
-            if found.risk:
-                heappush(heap, (found.bound(aim), number, found))
-                continue
-        else:
+        comes, found.is_next = found.is_next, False
+        # Its own bound is above that of the pools after it.
+        waits = comes and found.risk > 0
+        trial = None if waits else found.fitting()
+        rank = found.bound(aim) if waits else trial and score.rank_of(trial.candidate, aim, demand)
+        if trial is not None and rank == bound:
+            return trial
+        following = next(streams[number], None) if comes else None
+        if following is None:
             heappop(heap)
-        trial = found.fitting()
-        if trial is not None:
-            rank = score.rank_of(trial.candidate, aim, demand)
-            if rank == bound:
-                return trial
-            heappush(heap, (rank, number, trial))
+        else:
+            heapreplace(heap, (following.floor(aim), number, following))
+        if rank is not None:
+            heappush(heap, (rank, number, trial or found))
     return None
 
 
