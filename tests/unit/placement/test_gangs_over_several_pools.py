@@ -47,10 +47,10 @@ def driver(version: str) -> dict[str, str | None]:
 @pytest.mark.parametrize(
     ("gpu", "one", "other", "dollars", "differ"),
     [
-        (A100, {}, {"price": "1.0"}, None, "price; the worst counts for all"),
-        (A100, {"price": "1.0"}, {"price": "1.2"}, "19.20", "price; the worst counts for all"),
-        (MI300X, {"price": "2.5"}, {"price": "9"}, "144.00", "price; the worst counts for all"),
-        (H100, {"price": "2"}, {"price": "free"}, None, "price; the worst counts for all"),
+        (A100, {}, {"price": "1.0"}, None, "price; the dearest nodes count"),
+        (A100, {"price": "1.0"}, {"price": "1.2"}, "17.60", "price; the dearest nodes count"),
+        (MI300X, {"price": "2.5"}, {"price": "9"}, "92.00", "price; the dearest nodes count"),
+        (H100, {"price": "2"}, {"price": "free"}, None, "price; the dearest nodes count"),
         (H100, {"price": "2", "labels": driver("580.95.05")}, {"price": "2", "labels": driver("580.105.08")}, "32.00",
          "driver; the worst counts for all"),
         (MI300X, {"price": "2"}, {"price": "2", "labels": {"amd.com/gpu.driver-version": "6.10.5"}}, "32.00",
@@ -60,11 +60,11 @@ def driver(version: str) -> dict[str, str | None]:
         (H100, {"price": "2"}, {"price": "2", "labels": {"node.kubernetes.io/instance-type": "p5.48xlarge"}}, "32.00",
          "instance type"),
         (H100, {"price": "2"}, {"price": "2", "taints": ["nvidia.com/gpu=present:NoSchedule"]}, "32.00", "taints"),
-        (H100, {"price": "2"}, {"price": "3", "labels": RESERVED}, "48.00",
-         "capacity type and price; the worst counts for all"),
+        (H100, {"price": "2"}, {"price": "3", "labels": RESERVED}, "40.00",
+         "capacity type and price; the worst counts for all but the price"),
         # Whether a label says that the devices are whole is no difference between them.
-        (MI300X, {"price": "2"}, {"price": "3", "labels": {"amd.com/gpu.compute-memory-partition": "spx_nps1"}}, "48.00",
-         "price; the worst counts for all"),
+        (MI300X, {"price": "2"}, {"price": "3", "labels": {"amd.com/gpu.compute-memory-partition": "spx_nps1"}}, "40.00",
+         "price; the dearest nodes count"),
     ],
 )  # fmt: skip
 def test_two_equal_nodes_of_two_pools_run_a_gang(
@@ -127,16 +127,16 @@ def test_a_worse_node_takes_nothing_from_a_gang_that_the_others_hold() -> None:
     for one in worse:
         found = decided(*two, one, **PAIR, **cap)
         assert nodes_of(found) == ("a", "b"), one["metadata"]["name"]
-        assert found.candidates[0].price_per_hour == 19_200_000
+        assert found.candidates[0].price_per_hour == 17_600_000
     assert nodes_of(decided(*two, *worse, **PAIR, **cap)) == ("a", "b")
 
 
-def test_a_gang_of_three_is_at_the_third_price() -> None:
+def test_a_gang_costs_what_the_cheapest_nodes_that_hold_it_cost() -> None:
     nodes = [node(f"n{i}", A100, price=f"{price}") for i, price in enumerate((1, 2, 3, 4))]
     for count in (2, 3, 4):
         found = decided(*nodes, nodes=count, gpusPerNode=8)
-        assert found.candidates[0].price_per_hour == count * 8 * count * 1_000_000
-    for count, limit, verdict in ((3, 72, "Placed"), (3, 71, "Impossible"), (4, 128, "Placed"), (4, 127, "Impossible")):
+        assert found.candidates[0].price_per_hour == 8 * sum(range(count + 1)) * 1_000_000
+    for count, limit, verdict in ((3, 48, "Placed"), (3, 47, "Impossible"), (4, 80, "Placed"), (4, 79, "Impossible")):
         spec = {"placement": {"maxPricePerHour": f"{limit}"}}
         assert decided(*nodes, nodes=count, gpusPerNode=8, **spec).verdict == verdict
 
@@ -208,13 +208,13 @@ def test_the_names_of_its_parts_decide_whether_a_job_may_use_all_of_its_nodes(po
 @pytest.mark.parametrize(
     ("nodes", "placement", "sentence"),
     [
-        # The smallest limit that fits is that of the second node.
-        ([node("a", H100, price="2"), node("b", H100, price="3")], {"maxPricePerHour": "40"},
-         "with spec.placement.maxPricePerHour 48.00 instead of 40"),
-        ([node(f"n{i}", H100, price=price) for i, price in enumerate(("2", "3", "9", "9"))], {"maxPricePerHour": "40"},
-         "with spec.placement.maxPricePerHour 48.00 instead of 40"),
+        # The smallest limit that fits is what the two cheapest nodes cost.
+        ([node("a", H100, price="2"), node("b", H100, price="3")], {"maxPricePerHour": "39"},
+         "with spec.placement.maxPricePerHour 40.00 instead of 39"),
+        ([node(f"n{i}", H100, price=price) for i, price in enumerate(("2", "3", "9", "9"))], {"maxPricePerHour": "39"},
+         "with spec.placement.maxPricePerHour 40.00 instead of 39"),
         ([node("a", MI300X, price="1"), node("b", MI300X, price="1.50"), node("c", MI300X, price="4")],
-         {"maxPricePerHour": "20"}, "with spec.placement.maxPricePerHour 24.00 instead of 20"),
+         {"maxPricePerHour": "19"}, "with spec.placement.maxPricePerHour 20.00 instead of 19"),
         # Neither type alone has two nodes.
         ([node("a", H100, price="2"), node("b", H100, price="1", labels=SPOT)], {},
          "with spec.placement.capacityTypes [OnDemand, Reserved, Spot] instead of [OnDemand, Reserved]"),
@@ -383,3 +383,25 @@ def test_a_node_pool_that_may_grow_lacks_what_all_its_nodes_together_lack(
     assert len({each.pool.name for each in found.candidates}) == 1
     assert bool(found.candidates[0].pool.joins) is joined
     assert choose(demand(nodes=count, gpusPerNode=8), fleet(*nodes), CATALOG).verdict is Verdict.WAITING
+
+
+OF_ONE_POOL = [node(name, H100, price=price, labels={"p": "x"}) for name, price in (("a", "1"), ("b", "3"))]
+APART = [node("a", H100, price="1"), node("b", H100, price="3")]
+
+
+@pytest.mark.parametrize("nodes", [[*OF_ONE_POOL, gpupool("x", {"p": "x"})], APART])
+def test_a_gang_over_nodes_of_unlike_prices_costs_their_sum(nodes: list[Object]) -> None:
+    for limit, verdict in (("31.99", Verdict.IMPOSSIBLE), ("32", Verdict.PLACED), ("40", Verdict.PLACED)):
+        spec = {**PAIR, "placement": {"maxPricePerHour": limit}}
+        found = decided(*nodes, **spec)
+        assert found.verdict is choose(demand(**spec), fleet(*nodes, catalog=CATALOG), CATALOG).verdict is verdict
+    dearer = [node(name, A100, price="2.50") for name in "cd"]
+    assert nodes_of(decided(*nodes, *dearer, **PAIR, placement={"objective": "Cost"})) == ("a", "b")
+    cheaper = [node(name, A100, price="1.90") for name in "cd"]
+    found = decided(*nodes, *cheaper, **PAIR, placement={"objective": "Cost"})
+    assert nodes_of(found) == ("c", "d")
+    told = plan(found)
+    joined = next(each for each in told["candidates"] if (each["accelerator"], each["outcome"]) == ("H100-SXM", "Fits"))
+    assert (joined["pricePerHour"], joined["marginalPricePerHour"]) == ("32.00", "32.00")
+    # One node costs its own price.
+    assert decided(*nodes, gpusPerNode=8).candidates[0].price_per_hour == 8_000_000

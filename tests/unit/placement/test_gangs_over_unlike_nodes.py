@@ -48,8 +48,8 @@ def random_nodes(some: random.Random) -> list[Object]:
     ]
 
 
-def least(nodes: list[Object], count: int, accepted: list[str]) -> int | None:
-    """Dollars of the cheapest gang of nodes that each can run a pod by itself, at the price of its most expensive node."""
+def bounds(nodes: list[Object], count: int, accepted: list[str]) -> tuple[int, int] | None:
+    """Micro-dollars of the cheapest nodes that each can run a pod by itself, and of as many at the price of the dearest of them."""
     prices = []
     for each in nodes:
         alone = decision(each, catalog=CATALOG, gpusPerNode=8, placement={"capacityTypes": accepted})
@@ -57,7 +57,9 @@ def least(nodes: list[Object], count: int, accepted: list[str]) -> int | None:
             assert alone.choice is not None
             prices.append(alone.choice.candidate.price_per_hour or 0)
     prices.sort()
-    return count * prices[count - 1] // 1_000_000 if len(prices) >= count else None
+    if len(prices) < count:
+        return None
+    return sum(prices[:count]), count * prices[count - 1]
 
 
 @pytest.mark.parametrize("admin", [False, True])
@@ -67,15 +69,16 @@ def test_a_gang_costs_what_the_cheapest_nodes_that_suit_it_cost(seed: int, admin
     nodes, count = random_nodes(some), some.randint(2, 5)
     accepted = [kind.value for kind in some.sample(TYPES, some.randint(1, 3))]
     known = fleet(*nodes, *([gpupool("mix", MIX)] if admin else []), catalog=CATALOG)
-    dollars = least(nodes, count, accepted)
+    between = bounds(nodes, count, accepted)
     spec = {"nodes": count, "gpusPerNode": 8}
     free = choose(demand(**spec, placement={"capacityTypes": accepted}), known, CATALOG)
-    if dollars is None:
+    if between is None:
         assert free.verdict is not Verdict.PLACED
         return
     assert free.choice is not None
-    assert free.choice.candidate.price_per_hour == dollars * 1_000_000
-    limits = {str(dollars): Verdict.PLACED, f"{dollars - 1}.99": Verdict.IMPOSSIBLE}
+    price = free.choice.candidate.price_per_hour or 0
+    assert between[0] <= price <= between[1]
+    limits = {f"{price / 1e6:.2f}": Verdict.PLACED, f"{price / 1e6 - 0.01:.2f}": Verdict.IMPOSSIBLE}
     for limit, verdict in limits.items():
         placement = {"capacityTypes": accepted, "maxPricePerHour": limit}
         assert choose(demand(**spec, placement=placement), known, CATALOG).verdict is verdict, limit

@@ -172,9 +172,9 @@ def test_pods_that_wait_for_a_new_node_take_none_of_a_type_that_the_job_does_not
     assert {"key": label, "operator": operator, "values": ["spot"]} in term["matchExpressions"]
 
 
-def test_a_gang_takes_all_nodes_that_suit_it_and_pays_for_the_dearest() -> None:
+def test_a_gang_takes_all_nodes_that_suit_it_and_pays_for_them() -> None:
     nodes = (mine("r1"), mine("r2", price="2.00"), mine("r3", price="3.00"), mine("r4", labels=SPOT))
-    wanted = ((1, "mix/ondemand,price-1.00", 4), (2, "mix/ondemand,price-2.00", 16), (3, "mix/ondemand", 36))
+    wanted = ((1, "mix/ondemand,price-1.00", 4), (2, "mix/ondemand,price-2.00", 12), (3, "mix/ondemand", 24))
     for count, part, dollars in wanted:
         found = decided(*nodes, nodes=count, gpusPerNode=4)
         assert found.choice is not None

@@ -129,8 +129,8 @@ def money(micro: int | None) -> str:
 
 def started(candidate: Candidate) -> str:
     """The full cost of hosts that are started for the job, and of its GPUs alone; empty if the two are equal."""
-    price, whole = candidate.pool.price, candidate.price_per_hour
-    alone = price.per_gpu_hour * candidate.gang.gpus if price else None
+    gang, whole = candidate.gang, candidate.price_per_hour
+    alone = candidate.pool.price_of(gang.nodes, gang.gpus_per_node)
     if alone is None or whole is None or alone == whole:
         return ""
     return f"{Dollars(whole)} an hour for hosts that are started for this job, its GPUs alone {Dollars(alone)}"

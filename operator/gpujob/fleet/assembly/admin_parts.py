@@ -27,6 +27,7 @@ from gpujob.fleet.assembly.levels import (
     first_of_each_type,
     met,
     sets_of,
+    unlike_prices,
 )
 from gpujob.fleet.assembly.node_state import pool_nodes
 from gpujob.fleet.assembly.usage import Usage
@@ -203,6 +204,7 @@ def _at_worst(pool: Pool, alone: Mapping[str, Pool]) -> Pool:
     return replace(
         pool,
         price=max(prices, key=lambda price: price.per_gpu_hour) if len(prices) == len(found) else pool.price,
+        node_prices=unlike_prices(price.per_gpu_hour for price in prices) if len(prices) == len(found) else (),
         capacity_nodes=first_of_each_type((each.capacity_type, name) for name, each in found),
     )
 

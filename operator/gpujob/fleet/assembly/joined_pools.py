@@ -1,10 +1,10 @@
 """Pools of several discovered ones, for gangs that none of these holds: equal devices on nodes of another price, driver, capacity
 type, memory, instance type or taint.
 
-Each is as the worst of its nodes, since a gang may use all of them. Beside the union of all stand those of the parts with some of
-the capacity types, and of the parts that reach a level in every other fact, so that one worse node takes nothing from a gang which
-the others hold. Nodes are in several of them, and a
-reservation of a node counts in each.
+Each is as the worst of its nodes, since a gang may use all of them; a gang costs as much as the dearest nodes that it may get. Beside
+the union of all stand those of the parts with some of the capacity types, and of the parts that reach a level in every other fact, so
+that one worse node takes nothing from a gang which the others hold. Nodes are in several of them, and a reservation of a node counts
+in each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ from typing import Final, NamedTuple
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.images.versions import Release, release
-from gpujob.fleet.assembly.levels import ANY, RANKS, UNKNOWN, Level, driver_steps, first_of_each_type, sets_of
+from gpujob.fleet.assembly.levels import (
+    ANY,
+    RANKS,
+    UNKNOWN,
+    Level,
+    driver_steps,
+    first_of_each_type,
+    sets_of,
+    unlike_prices,
+)
 from gpujob.fleet.pools.naming import SHORTEST, plain_name
 from gpujob.fleet.pools.node import PoolNode
 from gpujob.fleet.pools.pool import Pool
@@ -178,6 +187,7 @@ def _of(parts: Sequence[Pool], name: str) -> Pool:
         capacity_type=min((pool.capacity_type for pool in parts), key=RANKS.index),
         capacity_nodes=first_of_each_type((pool.capacity_type, node.name) for pool in parts for node in pool.nodes),
         price=max(prices, key=attrgetter("per_gpu_hour")) if len(prices) == len(parts) else None,
+        node_prices=_node_prices(parts) if len(prices) == len(parts) else (),
         instance_type=types.pop() if len(types) == 1 else "",
         nodes=_nodes(parts),
         node_pool=next(filter(None, (pool.node_pool for pool in parts)), ""),
@@ -187,6 +197,15 @@ def _of(parts: Sequence[Pool], name: str) -> Pool:
             *_differ(informative),
         ),
     )
+
+
+def _node_prices(parts: Iterable[Pool]) -> tuple[int, ...]:
+    """What a device of each node costs, for `Pool.node_prices`; a node of several parts counts once, with the highest."""
+    found: dict[str, int] = {}
+    for pool in parts:
+        for node in pool.nodes if pool.price is not None else ():
+            found[node.name] = max(found.get(node.name, 0), pool.price.per_gpu_hour if pool.price else 0)
+    return unlike_prices(found.values())
 
 
 def _unread(parts: Sequence[Pool]) -> Iterator[Finding]:
@@ -227,7 +246,9 @@ def _differ(parts: Sequence[Pool]) -> Iterator[Finding]:
         return
     worse = [word for word, fact in _WORSE.items() if len({fact(pool) for pool in parts}) > 1]
     types = ["instance type"] * (len({pool.instance_type for pool in parts}) > 1)
-    sentence = "its nodes are those of {}, which differ in {}" + ("; the worst counts for all" if worse else "")
+    priced = "price" in worse and all(pool.price is not None for pool in parts)
+    of_all = "; the dearest nodes count" if priced and len(worse) == 1 else "; the worst counts for all" * bool(worse)
+    sentence = "its nodes are those of {}, which differ in {}" + of_all + " but the price" * (priced and len(worse) > 1)
     names = listed([pool.name for pool in parts])
     yield Finding(Reason.NODES_DIFFER, sentence, (names, listed([*worse, *types] or ["taints"])))
 

@@ -149,6 +149,12 @@ def met(levels: Iterable[Level]) -> Level:
     return reduce(Level.met, levels)
 
 
+def unlike_prices(prices: Iterable[int]) -> tuple[int, ...]:
+    """Prices of nodes, the dearest first; none if all are equal."""
+    ordered = tuple(sorted(prices, reverse=True))
+    return ordered if ordered and ordered[0] != ordered[-1] else ()
+
+
 def first_of_each_type(found: Iterable[tuple[CapacityType, str]]) -> tuple[tuple[CapacityType, str], ...]:
     """Capacity types that differ, the worst first, each with the first of its nodes by name; none if all nodes are of one."""
     first: dict[CapacityType, str] = {}

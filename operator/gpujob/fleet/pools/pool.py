@@ -53,6 +53,8 @@ class Pool:
     capacity_type: CapacityType
     price: PoolPrice | None
     nodes: tuple[PoolNode, ...]
+    node_prices: tuple[int, ...] = ()
+    """What a device of each node costs, micro-dollars an hour, the dearest first, if that differs; `price` is the first."""
     also: tuple[str, ...] = ()
     """Aliases of a discovered pool (see `naming`)."""
     portion: Portion = WHOLE
@@ -181,6 +183,20 @@ class Pool:
     def total(self) -> int:
         """All devices of the nodes."""
         return sum(node.total or node.healthy for node in self.nodes)
+
+    def price_of(self, nodes: int, gpus: int) -> int | None:
+        """Micro-dollars an hour for so many devices of each of so many existing nodes, the dearest ones; None if no price is known."""
+        if self.price is None:
+            return None
+        dearest = self.node_prices[:nodes]
+        return gpus * (sum(dearest) + self.price.per_gpu_hour * (nodes - len(dearest)))
+
+    @property
+    def least_price(self) -> int | None:
+        """The least that a device of a gang may cost on average, micro-dollars an hour: of one that takes all nodes."""
+        if self.node_prices:
+            return sum(self.node_prices) // len(self.node_prices)
+        return self.price.per_gpu_hour if self.price else None
 
     def is_called(self, word: str) -> bool:
         """Whether a name in placement.pools means this pool."""

@@ -126,4 +126,4 @@ def _offers(pools: Iterable[Pool]) -> Mapping[float, Sequence[Pool]]:
 
 def _price(pool: Pool) -> int:
     """Micro-dollars of a GPU an hour, 0 if unknown."""
-    return pool.price.per_gpu_hour if pool.price else 0
+    return pool.least_price or 0

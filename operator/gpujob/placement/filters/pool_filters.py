@@ -160,7 +160,7 @@ def price_over_cap(demand: Demand, pool: Pool, fleet: Fleet) -> Finding | None:
     """The GPUs of the whole job cost more an hour than placement.maxPricePerHour, or those alone whose price is known."""
     if pool.price is None:
         return over_cap(demand, _price_of_known(demand, pool, fleet), "costs at least {} an hour")
-    return over_cap(demand, pool.price.per_gpu_hour * demand.gang.gpus)
+    return over_cap(demand, pool.price_of(demand.nodes, demand.gpus_per_node))
 
 
 def _price_of_known(demand: Demand, pool: Pool, fleet: Fleet) -> int | None:

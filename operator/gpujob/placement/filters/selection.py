@@ -123,7 +123,8 @@ def pool_class_of(pool: Pool) -> PoolClass:
     """The class of a pool; it follows from the pool's facts and is cached with them."""
     kept = pool.answers.get(pool_class_of)
     if kept is None:
-        of_device = (pool.models, pool.portion, pool.all_capacity_types, pool.memory is None, pool.price is None)
+        prices = (pool.price is None, bool(pool.node_prices))
+        of_device = (pool.models, pool.portion, pool.all_capacity_types, pool.memory is None, *prices)
         of_admin = (pool.namespaces, pool.host_devices, pool.fabric, pool.vendor_assumed)
         asked = frozenset(rule for rule in pool_filters.POOL_RULES if rule not in _QUIET or not _QUIET[rule](pool))
         kept = pool.answers[pool_class_of] = (None, _pool_class((*pool.equipment, *of_device, *of_admin), asked))
@@ -174,4 +175,7 @@ class FilterSelection:
             found = rule(demand, pool, fleet)
             if found is not None:
                 return found, shared
+        if pool.node_prices:
+            # The price depends on the number of nodes.
+            return pool_filters.price_over_cap(demand, pool, fleet), False
         return None, shared

@@ -166,10 +166,10 @@ def _worth(candidate: Candidate) -> dict[str, Any]:
         "roofline": speed.roofline or None,
         "source": speed.source,
     }
-    price = candidate.pool.price
+    gang = candidate.gang
     return {
         # Without the share of a host that is started for the job.
-        "marginalPricePerHour": _price(price.per_gpu_hour * candidate.gang.gpus if price else None),
+        "marginalPricePerHour": _price(candidate.pool.price_of(gang.nodes, gang.gpus_per_node)),
         "speed": figures,
         "pricePerWork": _price(candidate.price_of_work),
     }

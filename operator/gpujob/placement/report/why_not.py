@@ -156,7 +156,9 @@ def _winning_price(inputs: _Inputs, best: Candidate) -> str:
         if waiting.winner() == pool.name:
             return f"would win over {chosen} if the job waited for its new nodes (placement.waitSeconds)"
         return f"{_winning_price(waiting, best)}, if the job waited for its new nodes (placement.waitSeconds)"
-    ceiling = pool.price.per_gpu_hour if pool.price else MAX_PRICE
+    of_one = pool.price_of(best.gang.nodes, best.gang.gpus_per_node)
+    of_one = None if of_one is None else -(-of_one // best.gang.gpus)
+    ceiling = MAX_PRICE if of_one is None else of_one
     low, high = 0, ceiling // CENT
     if not _wins(inputs, pool, low):
         other = _winning_objective(inputs, best)
@@ -170,12 +172,12 @@ def _winning_price(inputs: _Inputs, best: Candidate) -> str:
             high = middle - 1
     if pool.price is None and 0 < low < MAX_PRICE // CENT:
         return f"would win over {chosen} at {Dollars(low * CENT)} a GPU-hour or less, but no price of it is known; {GIVE_A_PRICE}"
-    now = f"now {Dollars(pool.price.per_gpu_hour)}" if pool.price else "now no price is known"
+    now = f"now {Dollars(of_one)}" if of_one is not None else "now no price is known"
     if low == 0:
         return f"would win over {chosen} below {Dollars(CENT)} a GPU-hour ({now})"
     if pool.price is None and low == MAX_PRICE // CENT:
         return f"would win over {chosen} with any price ({now}); {GIVE_A_PRICE}"
-    if pool.price and str(Dollars(pool.price.per_gpu_hour)) == str(Dollars(low * CENT)):
+    if of_one is not None and str(Dollars(of_one)) == str(Dollars(low * CENT)):
         return f"would win over {chosen} at any lower price ({now})"
     return f"would win over {chosen} at {Dollars(low * CENT)} a GPU-hour or less ({now})"
 
@@ -187,7 +189,7 @@ def _winning_objective(inputs: _Inputs, best: Candidate) -> Objective | None:
 
 
 def _wins(inputs: _Inputs, pool: Pool, cents: int) -> bool:
-    return inputs.winner(pool=replace(pool, price=PoolPrice(cents * CENT, "what if"))) == pool.name
+    return inputs.winner(pool=replace(pool, price=PoolPrice(cents * CENT, "what if"), node_prices=())) == pool.name
 
 
 def _with_room(inputs: _Inputs, best: Candidate) -> str:

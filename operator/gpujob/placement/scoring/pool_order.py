@@ -31,7 +31,7 @@ class PoolScore(NamedTuple):
     position: int
     """Its index in `Fleet.pools`."""
     price: int | None
-    """Micro-dollars an hour."""
+    """Micro-dollars an hour, at least."""
     speed: int | None
     """Millionths of the reference's speed."""
     error: int
@@ -137,10 +137,8 @@ def _ordered(pools: Sequence[PoolScore], demand: Demand, aim: Aim, fleet: Fleet)
 def _each(demand: Demand, fleet: Fleet, catalog: Catalog) -> Sequence[PoolScore]:
     found = []
     for index, pool in enumerate(fleet.pools):
-        speed, price = speed_of(demand, pool, catalog), pool.price
-        worth = Worth(
-            price.per_gpu_hour if price else None, speed.millionths if speed else None, speed.error if speed else 0
-        )
+        speed = speed_of(demand, pool, catalog)
+        worth = Worth(pool.least_price, speed.millionths if speed else None, speed.error if speed else 0)
         found.append(
             PoolScore(
                 pool.name,

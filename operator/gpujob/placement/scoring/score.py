@@ -83,6 +83,8 @@ def job_price(demand: Demand, pool: Pool, room: NodeFit) -> int | None:
     started = [node for node in room.nodes if node.started_for_one]
     idle = sum(max(0, (node.total or node.healthy) - demand.gpus_per_node) for node in started)
     of_new = pool.growth.price if room.coming and pool.growth is not None else 0
+    if not (idle or room.coming):
+        return pool.price_of(demand.nodes, demand.gpus_per_node)
     return max(pool.price.per_gpu_hour, of_new) * (demand.gang.gpus + idle)
 
 

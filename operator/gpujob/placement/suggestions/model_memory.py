@@ -116,7 +116,7 @@ def fewer_for_model(demand: Demand, candidate: Candidate, fleet: Fleet, catalog:
     gang, pool = candidate.gang, candidate.pool
     if not demand.sized_by_model or gang.gpus == 1:
         return
-    price = pool.price.per_gpu_hour if pool.price else 0
+    price = pool.least_price
     most = most_within(demand.max_price) // price if demand.max_price is not None and price else inf
     less = fewer(demand, gang, pool, catalog, most)
     yield from _lighter(demand, candidate._replace(gang=less[0][0]), less, catalog)

@@ -52,8 +52,8 @@ def smaller_gang(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     if demand.sized_by_model:
         return
     each = [_gpus_on_each(with_coming(asked, pool), gang), _gpus_on_each(_able_with_fewer(demand, candidate), gang)]
-    if demand.max_price is not None and pool.price and pool.price.per_gpu_hour:
-        each.append(min(each[1], most_within(demand.max_price) // (pool.price.per_gpu_hour * gang.nodes)))
+    if demand.max_price is not None and (of_one := pool.price_of(gang.nodes, 1)):
+        each.append(min(each[1], most_within(demand.max_price) // of_one))
     for most in dict.fromkeys(each):
         if 0 < most < gang.gpus_per_node:
             yield fewer_gpus(demand, candidate, most)
