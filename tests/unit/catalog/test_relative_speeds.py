@@ -223,7 +223,7 @@ def test_more_sequences_bring_the_speed_to_that_of_full_batches() -> None:
 
 def test_a_job_that_is_bound_by_memory_says_so() -> None:
     assert speed("H20", serving(16)).roofline == (
-        "roofline 0.7 of an H100-SXM's: 148 dense TFLOPS, 4000 GB/s, memory bounds 53 % of the time"
+        "roofline 0.70 of an H100-SXM's: 148 dense TFLOPS, 4000 GB/s, memory bounds 53 % of the time"
     )
     assert "memory bounds" not in speed("H20", serving(None)).roofline
 

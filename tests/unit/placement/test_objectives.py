@@ -373,3 +373,16 @@ def test_a_cheaper_pool_whose_nodes_must_be_added_says_so(objective: str) -> Non
     found = decided(node("a", H100, price="1"), burst, objective=objective)
     other = next(each for each in found.candidates if each.pool.name == "burst")
     assert behind(other, found) == "an autoscaler must add nodes first"
+
+
+@pytest.mark.parametrize(
+    ("objective", "first", "second", "said"),
+    [
+        ("Value", "3.00", "3.10", "costs slightly more for the same work"),
+        ("Value", "3.00", "3.60", "costs about 1.2 times as much for the same work"),
+    ],
+)
+def test_a_ratio_of_one_in_two_digits_is_said_in_words(objective: str, first: str, second: str, said: str) -> None:
+    pools = [node("a", H100, price=first), node("b", H100, price=second)]
+    found = decision(*pools, model={"name": "llama-3.1-8b", "method": "LoRA"}, placement={"objective": objective})
+    assert behind(best_per_pool(found)[1], found) == said

@@ -366,8 +366,8 @@ def test_the_plan_in_json_has_every_candidate_and_the_warning() -> None:
             "job": "2.0",
             "estimate": False,
             "errorPercent": 0,
-            "roofline": "roofline 1 of an H100-SXM's: 989 dense TFLOPS, 3350 GB/s",
-            "source": "efficiency 1 of an H100-SXM's, ± 0 %, from 10 runs (BERT-large on SQuAD; Transformer-XL large and 8 more: "
+            "roofline": "roofline 1.0 of an H100-SXM's: 989 dense TFLOPS, 3350 GB/s",
+            "source": "efficiency 1.0 of an H100-SXM's, ± 0 %, from 10 runs (BERT-large on SQuAD; Transformer-XL large and 8 more: "
             "Lambda's PyTorch benchmark)",
         },
         "pricePerWork": "2.00",

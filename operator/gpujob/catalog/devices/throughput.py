@@ -31,6 +31,12 @@ from gpujob.values.vocabulary import Method, Precision, RunFormat, WorkKind
 MILLION: Final = 10**6
 
 
+def two_digits(ratio: float) -> str:
+    """A ratio in two significant digits: "0.30", "2.7", "16", "120"."""
+    rounded = float(f"{ratio:.1e}")
+    return f"{rounded:.0f}" if rounded >= 10 else f"{rounded:#.2g}"
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a job does with its GPUs; a job without details trains in 16 bits."""
@@ -114,9 +120,12 @@ class Speeds:
             streaming = self._efficiency(row, work.kind, run, narrow=narrow, streams=True)
             achieved, error = _between(streaming or found, found, _batched(row, bound, run))
         relative = bound.roofline / most.roofline
-        sentence = f"roofline {relative:.2g} of an {REFERENCE}'s: {peak(row, run):.4g} dense TFLOPS, {row.bandwidth_gb_s:.4g} GB/s"
+        figures = f"{peak(row, run):.4g} dense TFLOPS, {row.bandwidth_gb_s:.4g} GB/s"
+        sentence = f"roofline {two_digits(relative)} of an {REFERENCE}'s: {figures}"
         sentence += "" if share is None else f", memory bounds {1 - bound.bound:.0%} of the time".replace("%", " %")
-        source = f"efficiency {achieved:.2g} of an {REFERENCE}'s, ± {error:.0%}, from {found.source}".replace("%", " %")
+        source = f"efficiency {two_digits(achieved)} of an {REFERENCE}'s, ± {error:.0%}, from {found.source}".replace(
+            "%", " %"
+        )
         return Speed(
             max(1, round(relative * achieved * MILLION)),
             not found.runs,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gpujob.catalog.devices.throughput import MILLION
 from gpujob.placement.report.passed_over import has_room_as, passed_over, warning_against
 from gpujob.placement.scoring.candidate import Candidate, Decision, best_per_pool, speed_text
@@ -28,16 +30,16 @@ def _in_figures(candidate: Candidate, chosen: Candidate, decision: Decision) -> 
     if is_tied(candidate, chosen, objective, decision.demand):
         return "ranks equally, later by name"
     if objective is Objective.SPEED:
-        return _ratio("takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
+        return _ratio(LONGER, chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
     if chosen.price_per_hour is None:
         if is_by_speed(chosen, objective):
-            return _ratio("takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
+            return _ratio(LONGER, chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
         more = (candidate.pool.memory or 0) - (chosen.pool.memory or 0)
         return f"has {format_bytes(more)} more memory a GPU" if more > 0 and chosen.pool.memory else ""
     if candidate.price_per_hour is None:
         return "no price is known"
     worse = objective is Objective.VALUE and _ratio(
-        "costs {} times as much for the same work", candidate.price_of_work, chosen.price_of_work, chosen, candidate
+        COSTLIER, candidate.price_of_work, chosen.price_of_work, chosen, candidate
     )
     more = candidate.price_per_hour - chosen.price_per_hour
     if worse or more:
@@ -50,23 +52,30 @@ def _at_the_same_price(candidate: Candidate, chosen: Candidate) -> str:
     more = telling(candidate.warnings) - telling(chosen.warnings)
     if more > 0:
         return f"same price, {counted(more, 'more warning')}"
-    slower = _ratio(
-        "same price, takes {} times as long", chosen.speed_of_job, candidate.speed_of_job, chosen, candidate
-    )
+    slower = _ratio(LONGER, chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
     if slower or candidate.speed is None:
-        return slower or ("same price, no speed is known" if chosen.speed is not None else "")
+        return (
+            f"same price, {slower}" if slower else ("same price, no speed is known" if chosen.speed is not None else "")
+        )
     memory = (candidate.pool.memory or 0) - (chosen.pool.memory or 0)
     return f"same price, {format_bytes(memory)} more memory a GPU" if memory > 0 and chosen.pool.memory else ""
 
 
-def _ratio(sentence: str, of: int | None, to: int | None, chosen: Candidate, candidate: Candidate) -> str:
+EQUAL: Final = "1.0"
+LONGER: Final = ("takes {} times as long", "takes slightly longer")
+COSTLIER: Final = ("costs {} times as much for the same work", "costs slightly more for the same work")
+"""What is said of a ratio, and of one that is 1.0 in two digits."""
+
+
+def _ratio(sentences: tuple[str, str], of: int | None, to: int | None, chosen: Candidate, candidate: Candidate) -> str:
     """The sentence with the ratio of two figures, in two digits, and the reason if the candidate's GPUs do not count all; empty if
     the ratio is not above 1.
     """
     if not of or not to or of * 100 <= to * 101:
         return ""
     about = "about " if any(each.speed is not None and each.speed.estimate for each in (chosen, candidate)) else ""
-    said = sentence.format(f"{about}{speed_text(of * MILLION // to)}")
+    ratio, (sentence, slightly) = speed_text(of * MILLION // to), sentences
+    said = slightly if ratio == EQUAL else sentence.format(f"{about}{ratio}")
     return f"{said}, {counted_as_one(candidate)}" if candidate.counts_as_one else said
 
 

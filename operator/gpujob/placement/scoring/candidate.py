@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpujob.catalog.devices.throughput import MILLION, Speed
+from gpujob.catalog.devices.throughput import MILLION, Speed, two_digits
 from gpujob.fleet.kubernetes.namespaces import IdRanges
 from gpujob.fleet.kubernetes.objects import Resources
 from gpujob.fleet.pools.pool import Pool
@@ -60,9 +60,8 @@ class Candidate(NamedTuple):
 
 
 def speed_text(millionths: int) -> str:
-    """A relative speed in two significant digits: "0.34", "2.7", "16", "120"."""
-    speed = float(f"{millionths / MILLION:.1e}")
-    return f"{speed:.0f}" if speed >= 10 else f"{speed:#.2g}"
+    """A relative speed in two significant digits."""
+    return two_digits(millionths / MILLION)
 
 
 @dataclass(frozen=True, slots=True)
