@@ -47,10 +47,10 @@ def driver(version: str) -> dict[str, str | None]:
 @pytest.mark.parametrize(
     ("gpu", "one", "other", "dollars", "differ"),
     [
-        (A100, {}, {"price": "1.0"}, None, "price; the dearest nodes count"),
-        (A100, {"price": "1.0"}, {"price": "1.2"}, "17.60", "price; the dearest nodes count"),
-        (MI300X, {"price": "2.5"}, {"price": "9"}, "92.00", "price; the dearest nodes count"),
-        (H100, {"price": "2"}, {"price": "free"}, None, "price; the dearest nodes count"),
+        (A100, {}, {"price": "1.0"}, None, "price; the most expensive nodes count"),
+        (A100, {"price": "1.0"}, {"price": "1.2"}, "17.60", "price; the most expensive nodes count"),
+        (MI300X, {"price": "2.5"}, {"price": "9"}, "92.00", "price; the most expensive nodes count"),
+        (H100, {"price": "2"}, {"price": "free"}, None, "price; the most expensive nodes count"),
         (H100, {"price": "2", "labels": driver("580.95.05")}, {"price": "2", "labels": driver("580.105.08")}, "32.00",
          "driver; the worst counts for all"),
         (MI300X, {"price": "2"}, {"price": "2", "labels": {"amd.com/gpu.driver-version": "6.10.5"}}, "32.00",
@@ -64,7 +64,7 @@ def driver(version: str) -> dict[str, str | None]:
          "capacity type and price; the worst counts for all but the price"),
         # Whether a label says that the devices are whole is no difference between them.
         (MI300X, {"price": "2"}, {"price": "3", "labels": {"amd.com/gpu.compute-memory-partition": "spx_nps1"}}, "40.00",
-         "price; the dearest nodes count"),
+         "price; the most expensive nodes count"),
     ],
 )  # fmt: skip
 def test_two_equal_nodes_of_two_pools_run_a_gang(

@@ -49,7 +49,7 @@ def random_nodes(some: random.Random) -> list[Object]:
 
 
 def bounds(nodes: list[Object], count: int, accepted: list[str]) -> tuple[int, int] | None:
-    """Micro-dollars of the cheapest nodes that each can run a pod by itself, and of as many at the price of the dearest of them."""
+    """Micro-dollars of the cheapest nodes that each can run a pod by itself, and of as many at the highest price of them."""
     prices = []
     for each in nodes:
         alone = decision(each, catalog=CATALOG, gpusPerNode=8, placement={"capacityTypes": accepted})

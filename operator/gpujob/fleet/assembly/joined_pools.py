@@ -1,10 +1,10 @@
 """Pools of several discovered ones, for gangs that none of these holds: equal devices on nodes of another price, driver, capacity
 type, memory, instance type or taint.
 
-Each is as the worst of its nodes, since a gang may use all of them; a gang costs as much as the dearest nodes that it may get. Beside
-the union of all stand those of the parts with some of the capacity types, and of the parts that reach a level in every other fact, so
-that one worse node takes nothing from a gang which the others hold. Nodes are in several of them, and a reservation of a node counts
-in each.
+Each is as the worst of its nodes, since a gang may use all of them; a gang costs as much as the most expensive nodes that it may get.
+Beside the union of all stand those of the parts with some of the capacity types, and of the parts that reach a level in every
+other fact, so that one worse node takes nothing from a gang which the others hold. Nodes are in several of them, and a
+reservation of a node counts in each.
 """
 
 from __future__ import annotations
@@ -247,7 +247,9 @@ def _differ(parts: Sequence[Pool]) -> Iterator[Finding]:
     worse = [word for word, fact in _WORSE.items() if len({fact(pool) for pool in parts}) > 1]
     types = ["instance type"] * (len({pool.instance_type for pool in parts}) > 1)
     priced = "price" in worse and all(pool.price is not None for pool in parts)
-    of_all = "; the dearest nodes count" if priced and len(worse) == 1 else "; the worst counts for all" * bool(worse)
+    of_all = (
+        "; the most expensive nodes count" if priced and len(worse) == 1 else "; the worst counts for all" * bool(worse)
+    )
     sentence = "its nodes are those of {}, which differ in {}" + of_all + " but the price" * (priced and len(worse) > 1)
     names = listed([pool.name for pool in parts])
     yield Finding(Reason.NODES_DIFFER, sentence, (names, listed([*worse, *types] or ["taints"])))

@@ -150,7 +150,7 @@ def met(levels: Iterable[Level]) -> Level:
 
 
 def unlike_prices(prices: Iterable[int]) -> tuple[int, ...]:
-    """Prices of nodes, the dearest first; none if all are equal."""
+    """Prices of nodes, the most expensive first; none if all are equal."""
     ordered = tuple(sorted(prices, reverse=True))
     return ordered if ordered and ordered[0] != ordered[-1] else ()
 

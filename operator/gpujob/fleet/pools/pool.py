@@ -54,7 +54,7 @@ class Pool:
     price: PoolPrice | None
     nodes: tuple[PoolNode, ...]
     node_prices: tuple[int, ...] = ()
-    """What a device of each node costs, micro-dollars an hour, the dearest first, if that differs; `price` is the first."""
+    """What a device of each node costs, micro-dollars an hour, the most expensive first, if that differs; `price` is the first."""
     also: tuple[str, ...] = ()
     """Aliases of a discovered pool (see `naming`)."""
     portion: Portion = WHOLE
@@ -185,11 +185,11 @@ class Pool:
         return sum(node.total or node.healthy for node in self.nodes)
 
     def price_of(self, nodes: int, gpus: int) -> int | None:
-        """Micro-dollars an hour for so many devices of each of so many existing nodes, the dearest ones; None if no price is known."""
+        """Micro-dollars an hour for so many devices of each of so many existing nodes, the most expensive; None without a price."""
         if self.price is None:
             return None
-        dearest = self.node_prices[:nodes]
-        return gpus * (sum(dearest) + self.price.per_gpu_hour * (nodes - len(dearest)))
+        highest = self.node_prices[:nodes]
+        return gpus * (sum(highest) + self.price.per_gpu_hour * (nodes - len(highest)))
 
     @property
     def least_price(self) -> int | None:
