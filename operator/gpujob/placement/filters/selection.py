@@ -132,7 +132,7 @@ def pool_class_of(pool: Pool) -> PoolClass:
     return known
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # one object a class: pools of one class share its results by identity
 def _pool_class(facts: tuple[object, ...], asked: frozenset[PoolRule]) -> PoolClass:
     return PoolClass(asked)
 

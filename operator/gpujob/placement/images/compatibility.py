@@ -87,7 +87,9 @@ def suitability(pool: Pool, catalog: Catalog) -> Suitability:
     return known
 
 
-@lru_cache(maxsize=256)
+@lru_cache(
+    maxsize=256
+)  # one object for pools of equal equipment, which share the verdicts about 30 images: 19 for 100 pools
 def _of_shipped(catalog: Catalog, equipment: Equipment) -> Suitability:
     return Suitability(equipment, shipped_images(catalog, equipment.vendor))
 

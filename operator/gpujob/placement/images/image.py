@@ -47,7 +47,6 @@ _NAMES: Final = {
 """Words in the names of images for a stack."""
 
 
-@lru_cache(maxsize=64)
 def unchecked(choice: ImageChoice) -> Finding:
     """The warning about an image of which nothing is known but its name, which may be that of an image for the other stack."""
     sentence, own = "nothing is known of the image: architectures, driver and versions unchecked", choice.backend
@@ -65,7 +64,7 @@ def own_images(demand: Demand, vendor: Vendor, catalog: Catalog) -> tuple[Image,
     return (_own_image(own, catalog),)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=4)  # 0.1 ms of sorting, for each of the 19 kinds of equipment of 100 pools
 def shipped_images(catalog: Catalog, vendor: Vendor) -> tuple[Image, ...]:
     """A stack's runtimes, best first; if there is none, a placeholder that is rejected by its name."""
     backend = _backend(vendor)

@@ -334,7 +334,7 @@ def _hint_of(text: Any, *, packed: bool) -> Hint:
     return Hint(Packed(hint.placement)) if packed and hint.placement else hint
 
 
-@lru_cache(maxsize=HINTS)
+@lru_cache(maxsize=HINTS)  # 43 µs of JSON against 0.1, for each event of each child Job; the annotation never changes
 def _hint(text: str) -> Hint:
     """The decision in a child's annotation; it is untrusted, so only members that a status can have are read."""
     try:
