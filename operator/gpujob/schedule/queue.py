@@ -87,7 +87,7 @@ class SchedulingCycle:
         shares: Shares | None = None,
         all_reasons: bool = False,
     ) -> None:
-        self._catalog, self._failed, self._refusals = catalog, failed, refusals or LastRejections()
+        self._catalog, self._failed, self._last_rejections = catalog, failed, refusals or LastRejections()
         self._all_reasons, self._shares = all_reasons, shares
         self.left = 0
         """The number of jobs that the cycle left for the next one, because the share of their namespace is used up."""
@@ -99,7 +99,7 @@ class SchedulingCycle:
 
         Yields None between two pieces of work that place no job, so that the caller can run other tasks there.
         """
-        snapshot = _Snapshot(fleet, self._catalog, self._failed, self._refusals, now)
+        snapshot = _Snapshot(fleet, self._catalog, self._failed, self._last_rejections, now)
         for level in in_order(queue, fleet.priorities):  # ORDER
             decisions = []
             for job in level.jobs:
@@ -126,7 +126,9 @@ class SchedulingCycle:
         if self._shares is not None:
             self._shares.end(self.left)
         refused = snapshot.all_refused and not self.left
-        self._refusals.keep(snapshot.without_room, snapshot.plans.values(), all_refused=refused, whole=not self.left)
+        self._last_rejections.keep(
+            snapshot.without_room, snapshot.plans.values(), all_refused=refused, whole=not self.left
+        )
 
     def _placed(self, snapshot: _Snapshot, job: PendingJob) -> QueueDecision | None:
         if self._shares is None:
@@ -148,7 +150,7 @@ class _Snapshot:
         refusals: LastRejections,
         now: datetime,
     ) -> None:
-        self._fleet, self._catalog, self._failed, self._refusals = fleet, catalog, failed, refusals
+        self._fleet, self._catalog, self._failed, self._last_rejections = fleet, catalog, failed, refusals
         self._now = now
         self.without_room: dict[Demand, Answer] = {}
         self.plans: dict[Demand, Answer] = {}
@@ -206,7 +208,7 @@ class _Snapshot:
         """Whether the result of a job is known without a decision."""
         try:
             demand = self._resolved(job)
-            refused = self._refusals.still_valid(demand, self._fleet, self._catalog)
+            refused = self._last_rejections.still_valid(demand, self._fleet, self._catalog)
             return refused is not None or demand in self.without_room
         except Exception:  # `place` reports it
             return True
@@ -232,8 +234,8 @@ class _Snapshot:
         return answer if answer is not None and answer.fleet is self._fleet else None
 
     def _answer(self, demand: Demand) -> Answer:
-        held = self._refusals.still_valid(demand, self._fleet, self._catalog)
-        return held or Answer(demand, self._fleet, self._catalog, self._refusals.known(demand, self._fleet))
+        held = self._last_rejections.still_valid(demand, self._fleet, self._catalog)
+        return held or Answer(demand, self._fleet, self._catalog, self._last_rejections.known(demand, self._fleet))
 
     def put_ahead(self, decisions: Iterable[QueueDecision], level: Level) -> None:
         """Jobs of lower priority follow: what these took goes first."""

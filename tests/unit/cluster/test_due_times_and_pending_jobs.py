@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gpujob.cluster.queue.due_times import SLACK, DueTimes
-from gpujob.cluster.queue.work_queue import PendingJobs
+from gpujob.cluster.queue.work_queue import WaitingUids
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -37,7 +37,7 @@ def test_a_time_that_is_set_for_ever_anew_takes_no_more_room() -> None:
 
 
 def test_a_queue_that_is_looked_at_again_is_the_same_and_any_change_of_it_is_seen() -> None:
-    queue = PendingJobs()
+    queue = WaitingUids()
     versions = [queue.version]
     for change in (
         lambda: queue.put("a", 1), lambda: queue.put("b", 1), lambda: queue.put("a", 2), lambda: queue.discard("b"),

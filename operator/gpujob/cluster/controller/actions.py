@@ -63,7 +63,7 @@ class JobActions:
     ) -> None:
         self._work, self._writer, self._delivery = controller_state, writer, delivery
         self._learning = learning
-        self._refusals = asyncio.Semaphore(LISTS_OF_EVENTS)
+        self._event_lists = asyncio.Semaphore(LISTS_OF_EVENTS)
         self._creations = Creations(controller_state.clock, controller_state.timings)
         self._slots = StepSlots(AT_ONCE, AT_ONCE_IN_ALL, self._creations.hanging, controller_state.clock)
 
@@ -145,7 +145,7 @@ class JobActions:
         ready = self._work.index.nodes_ready(pods)
         return [pod for pod in pods if not pod.node or ready.get(pod.node)]
 
-    async def serve(self, job: JobRecord, child: ChildRecord) -> None:
+    async def create_service(self, job: JobRecord, child: ChildRecord) -> None:
         """Creates a gang's Service again after its deletion; a running gang continues whatever the result."""
         if (manifest := self._work.manifest(job)) is None:
             return
@@ -164,7 +164,7 @@ class JobActions:
     async def read_refusal(self, job: JobRecord, child: ChildRecord, pod: str = "") -> None:
         """Reads why the API server refuses pods of a child, or why `pod` of it does not start; without an answer nothing changes."""
         try:
-            async with self._refusals:
+            async with self._event_lists:
                 words = await self._writer.find_refusal(child, pod)
         except ApiError as error:
             log.warning("events not read", job=f"{job.namespace}/{job.name}", error=str(error))
@@ -172,14 +172,14 @@ class JobActions:
         if (memory := self._work.memory.get(job.uid)) and (words or not (pod or memory.refused_to(child))):
             memory.refused = child.uid, words
 
-    async def end(self, child: ChildRecord, *, pods_first: bool = False) -> None:
+    async def delete_child(self, child: ChildRecord, *, pods_first: bool = False) -> None:
         """Deletes a child, its Service first: while the Job exists this is repeated."""
         service = self._work.index.service(child)
         if service is not None and service.uid:
             await self._writer.delete_service(child, service.uid)
         await self._writer.delete_child(child, pods_first=pods_first)
 
-    async def remove(self, job: JobRecord) -> None:
+    async def delete_job(self, job: JobRecord) -> None:
         """Deletes a GPUJob that has ended (ttlSecondsAfterFinished); its Job, Service and pods go with it."""
         await self._writer.delete_job(job)
 

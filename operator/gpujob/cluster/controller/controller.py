@@ -52,8 +52,8 @@ class Reconciler:
         self.budgets = NamespaceBudgets(self.work, writer, home)
         self.orphans = OrphanedChildren(self.work, writer)
         self._reconciler = JobReconciler(self.work, self._steps, self.budgets.refusal)
-        self._retelling = StatusRefresh(self.work, self._steps)
-        self._deciding = SchedulingRound(self.work, self._steps, learning, self._retelling)
+        self._refresh = StatusRefresh(self.work, self._steps)
+        self._deciding = SchedulingRound(self.work, self._steps, learning, self._refresh)
         self._slice = TimeSlice(clock, timings.loop_slice)
         self._led = False
 
@@ -100,7 +100,7 @@ class Reconciler:
         if self._deciding.must_decide():
             await self._deciding.decide()
         # 4. Refresh: waiting jobs get their new numbers, one at a time.
-        self._retelling.write_due()
+        self._refresh.write_due()
 
     def _leads(self) -> bool:
         leads = self._is_leader()
@@ -124,6 +124,6 @@ class Reconciler:
             return 1.0
         first = self.work.due.first()
         waits = [first[0] - self.work.clock()] if first else []
-        others = self._deciding.seconds_to_next(), self._retelling.seconds_to_next()
+        others = self._deciding.seconds_to_next(), self._refresh.seconds_to_next()
         waits += [seconds for seconds in others if seconds is not None]
         return max(0.0, min(waits)) if waits else None

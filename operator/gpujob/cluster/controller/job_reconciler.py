@@ -217,13 +217,13 @@ class JobReconciler:
             case actions.EndProbe(child, result):
                 steps.start(job, steps.end_trial(job, child, result))
             case actions.DeleteChild(child, pods_first):
-                steps.start(job, steps.end(child, pods_first=pods_first))
+                steps.start(job, steps.delete_child(child, pods_first=pods_first))
             case actions.CreateService(child):
-                steps.start(job, steps.serve(job, child))
+                steps.start(job, steps.create_service(job, child))
             case actions.ReadRefusal(child, pod):
                 steps.start(job, steps.read_refusal(job, child, pod))
             case actions.DeleteJob():
-                steps.start(job, steps.remove(job))
+                steps.start(job, steps.delete_job(job))
             case actions.EndUnseen(name, uid):
                 steps.start(job, steps.end_unseen(job, name, uid))
             case actions.ConfirmEnd(child):

@@ -49,7 +49,7 @@ class SchedulingRound:
         self._slice = TimeSlice(work.clock, work.timings.loop_slice)
         self._explanations = Explanations(work, refresh, self._slice)
         self._prepared = PreparedJobs(work, learning.informed, learning.learned_from)
-        self._refusals = LastRejections()
+        self._last_rejections = LastRejections()
         self._shares = Shares(work.clock, work.timings.namespace_share, work.timings.left_jobs)
         self._left = 0
         """The number of jobs that the last cycle left for the next one."""
@@ -108,7 +108,7 @@ class SchedulingRound:
                 return
         self._learning.decides()
         # Which namespaces have other quotas than before is seen in the fleets of the two cycles.
-        self._refusals.begin(self._work.index.other_versions("resourcequotas"))
+        self._last_rejections.begin(self._work.index.other_versions("resourcequotas"))
         without_place, placed = list[QueueDecision](), set[str]()
         async for job, decided in self._decisions(fleet):
             if decided.choice is None or decided.job.plan_only:
@@ -129,7 +129,7 @@ class SchedulingRound:
         """Whether no waiting job gets a place, so that only numbers in messages may differ."""
         facts = self._work.index.other_versions("resourcequotas")
         try:
-            for refused in self._refusals.retry(fleet, self._work.index.catalog, facts):
+            for refused in self._last_rejections.retry(fleet, self._work.index.catalog, facts):
                 if not refused:
                     return False
                 await self._slice.pause()
@@ -142,7 +142,7 @@ class SchedulingRound:
         """Drops what was kept of waiting jobs, because none waits."""
         self._prepared.forget_gone()
         self._explanations.begin((), ())
-        self._refusals.forget()
+        self._last_rejections.forget()
         self._shares.forget()
         self._decided_with, self._left = (), 0
 
@@ -169,7 +169,7 @@ class SchedulingRound:
         # Jobs that join during this cycle are decided in the next one.
         passed_over = frozenset(self._work.passed_over)
         self._shares.begin({job.uid for job in jobs})
-        cycle = SchedulingCycle(self._work.index.catalog, self._not_decided, self._refusals, shares=self._shares)
+        cycle = SchedulingCycle(self._work.index.catalog, self._not_decided, self._last_rejections, shares=self._shares)
         for decided in cycle.run(waiting, fleet, now):
             if decided is None:
                 await self._slice.pause()

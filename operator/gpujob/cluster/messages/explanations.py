@@ -157,7 +157,7 @@ class Explanations:
         if self._is_explained(job, decided):
             return True
         again = memory.explained_at + max(
-            self._timings.explain_again, self._timings.explain_factor * memory.digest_took
+            self._timings.explain_again, self._timings.explain_factor * memory.explanation_took
         )
         if _is_shown(job, decided) and now < again:
             self._later[job.uid] = again
@@ -172,7 +172,7 @@ class Explanations:
         if memory.explained_digest != digest:
             return False
         memory.explained_for = (self._decided_on, decided.job.demand)
-        memory.explained_at, memory.digest_took = self._work.clock(), max(memory.digest_took, took)
+        memory.explained_at, memory.explanation_took = self._work.clock(), max(memory.explanation_took, took)
         return self._is_explained(job, decided)
 
     async def _digest_of(self, decided: QueueDecision) -> tuple[bytes, float]:
@@ -208,7 +208,7 @@ class Explanations:
             self.count(decided.decision)
         memory.explained_at, memory.explained_for = self._work.clock(), (self._decided_on, decided.job.demand)
         memory.explained_version, memory.explained_status = job.version, digest_of(status)
-        memory.digest_took, memory.explained_digest = took + memory.explained_at - began, digest
+        memory.explanation_took, memory.explained_digest = took + memory.explained_at - began, digest
         self._explained_in[job.namespace] = memory.explained_at
 
     def count(self, decision: Decision) -> None:

@@ -17,7 +17,7 @@ from gpujob.status.records.objects import JobRecord
 
 
 @dataclass(frozen=True, slots=True)
-class StaleStatuses:
+class StaleStatus:
     """A status that differs from the stored one in numbers only."""
 
     held: Mapping[str, Any]
@@ -38,7 +38,7 @@ class StatusRefresh:
 
     def __init__(self, work: ControllerState, steps: Reports) -> None:
         self._work, self._steps = work, steps
-        self._stale: dict[str, StaleStatuses] = {}
+        self._stale: dict[str, StaleStatus] = {}
         self._ripe = DueTimes()
         """The earliest time of each refresh."""
         self._next = 0.0
@@ -50,9 +50,9 @@ class StatusRefresh:
             self._steps.report(job, status)
         elif status_patch.has_other_numbers(job.status, status):
             if job.uid not in self._stale:
-                explained_at, timings = self._work.remember(job.uid).refreshed_at, self._work.timings
-                self._ripe[job.uid] = max(self._work.clock() + timings.numbers_settled, explained_at + timings.numbers)
-            self._stale[job.uid] = StaleStatuses(job.status, status)
+                refreshed_at, timings = self._work.remember(job.uid).refreshed_at, self._work.timings
+                self._ripe[job.uid] = max(self._work.clock() + timings.numbers_settled, refreshed_at + timings.numbers)
+            self._stale[job.uid] = StaleStatus(job.status, status)
         else:
             self._drop(job.uid)
 
@@ -77,7 +77,7 @@ class StatusRefresh:
         """Seconds until the next one is due; None if there is none."""
         return max(0.0, self._next - self._work.clock()) if self._stale else None
 
-    def _is_of_now(self, job: JobRecord, stale: StaleStatuses) -> bool:
+    def _is_of_now(self, job: JobRecord, stale: StaleStatus) -> bool:
         """Whether the job still waits with the status from which the new one was made."""
         waits = job.uid in self._work.queue and job.uid not in self._work.tasks
         return waits and job.status == stale.held and job.generation == stale.status.get("observedGeneration")

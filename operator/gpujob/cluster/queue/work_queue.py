@@ -46,7 +46,7 @@ from gpujob.values.packed import Packed
 from gpujob.values.vocabulary import API_VERSION
 
 
-class PendingJobs(MutableSet[str]):
+class WaitingUids(MutableSet[str]):
     """Job uids. `version` grows with every change, so that an unchanged long queue needs no comparison."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class JobState:
     impossible_since: float | None = None
     explained_at: float = -math.inf
     """The time of its last explanation."""
-    digest_took: float = 0.0
+    explanation_took: float = 0.0
     """Seconds that this explanation took."""
     explained_version: str = ""
     """The job's resourceVersion then, or that of the write of this explanation."""
@@ -186,7 +186,7 @@ class ControllerState:
         """Jobs to reconcile in the next round."""
         self.due = DueTimes()
         """The next reconcile time of a job without changes."""
-        self.queue = PendingJobs()
+        self.queue = WaitingUids()
         """Jobs without a child: to be decided."""
         self.awaiting: set[str] = set()
         """Jobs whose pods wait for new nodes: reconciled when nodes change."""

@@ -46,7 +46,7 @@ order of the pools for one GPU is the order for any number of GPUs.
 
 Rank = tuple[object, ...]
 
-_Standing = tuple[int, int, tuple[object, ...]]
+_SortKey = tuple[int, int, tuple[object, ...]]
 """Outcome, reasons and missing versions of its images: the sort key of the results of one pool and gang."""
 
 
@@ -108,7 +108,7 @@ def ranked(pools: Iterable[Sequence[PoolResult]], demand: Demand) -> tuple[tuple
     return tuple(chain.from_iterable(map(_by_image, ordered))), best
 
 
-def _first(stand: tuple[_Standing, PoolResult]) -> tuple[_Standing, int]:
+def _first(stand: tuple[_SortKey, PoolResult]) -> tuple[_SortKey, int]:
     return stand[0], stand[1].ranks[0]
 
 
@@ -297,7 +297,7 @@ def telling(warnings: Iterable[Finding]) -> int:
     return sum([warning.reason not in SILENT_WARNINGS for warning in warnings])
 
 
-def _in_pool(trial: PoolResult, demand: Demand) -> _Standing:
+def _in_pool(trial: PoolResult, demand: Demand) -> _SortKey:
     candidate = trial.candidate
     refused = len(candidate.reasons) if candidate.outcome is Outcome.REJECTED else 0
     if not OF_OWN_LISTS.isdisjoint([finding.reason for finding in candidate.reasons]):
