@@ -122,7 +122,7 @@ class InstanceType:
     source: str = ""
     checked_on: str = ""
     parts: int = 1
-    """The number of equal parts of each device, of which the machine has one."""
+    """The number of equal parts of each device; the machine has one part."""
 
 
 @dataclass(frozen=True, slots=True)

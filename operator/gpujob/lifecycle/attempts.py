@@ -126,7 +126,7 @@ def is_too_late(job: JobRecord, now: datetime) -> bool:
 
 
 def with_failure(job: JobRecord, blame: Blame, now: str) -> dict[str, Any]:
-    """What a status says of failures after one more of this kind."""
+    """What a status reports about failures after one more of this kind."""
     if blame is Blame.KUBERNETES:
         return {}
     counts, kind, since = failures(job), blame.value.lower(), job.status.get("failingSince")

@@ -108,7 +108,7 @@ class Timings:
     budgets: float = 30.0
     """Between two counts of what namespaces with a monthly budget spend; a job that comes and goes in between is not counted."""
     prices: float = 60.0
-    """Between two looks at what pools cost now, which the statuses of running jobs say if it changed."""
+    """Between two reads of the pools' prices; a changed price goes into the statuses of running jobs."""
     profile_patience: float = 8.0
     """The backoff after which a job ends although its profile was not written."""
 

@@ -84,7 +84,7 @@ class JobView:
     departed: Sequence[PodState] = ()
     """The pods of its child that are gone, as they were last: those that said why they end."""
     refused: str | None = None
-    """What events said of pods of its child that are refused or cannot start; None while they were not read."""
+    """What events reported about pods of its child that are refused or cannot start; None while they were not read."""
     left_out: Seen = field(default_factory=lambda: NOTHING)
     """Until when this process leaves out the pools and nodes of its status, as far as it saw them."""
     telemetry: Telemetry = SILENT

@@ -69,7 +69,7 @@ def kv_cache(work: Workload) -> int:
 
 
 def cached_bytes(work: Workload) -> int:
-    """Bytes of one number in the KV cache: 1 where the job says FP8, as wide as the products otherwise.
+    """Bytes of one number in the KV cache: 1 where the job sets FP8, as wide as the products otherwise.
 
     An engine caches in 8 bits on request (vLLM, --kv-cache-dtype fp8) or where the checkpoint has scales for it;
     weights that are published in FP8 alone do not change the cache.

@@ -89,7 +89,7 @@ def count_of(torch: Any) -> tuple[int, str]:
 
 
 def try_device(torch: Any, index: int, report: Callable[..., None]) -> None:
-    """A device's name and memory, then a matrix product of which every element is known."""
+    """A device's name and memory, then a matrix product with known elements."""
     began = time.monotonic()
     try:
         free, total = torch.cuda.mem_get_info(index)

@@ -2,7 +2,7 @@
 
 A fit to few rows can put a newer, larger part behind an older one that was measured on other programs. Such figures are moved by the
 least squares, weighted by their errors, that bring all pairs in order: a quadratic program with one bound for each pair, solved by
-Hildreth's method (1957). A pair of which both have rows of their own that differ by more than both errors stays as measured.
+Hildreth's method (1957). A pair stays as measured if both have rows of their own that differ by more than both errors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CLOSE: Final = 1e-6
 
 
 class Pair(NamedTuple):
-    """Two parts of one line, of which the first has at least the figures of the second at a kind of work in a format."""
+    """Two parts of one line: the first has at least the figures of the second at a kind of work in a format."""
 
     larger: Key
     smaller: Key
@@ -82,7 +82,7 @@ def _generation(architecture: str) -> tuple[str, tuple[int, ...]]:
 
 
 def contradicted(found: Mapping[Key, Efficiency], accelerators: Sequence[Accelerator]) -> dict[tuple[Key, Key], float]:
-    """The pairs of which both were measured and the larger part is slower by more than both errors, with the logarithm of their
+    """The pairs with both measured and the larger part slower by more than both errors, with the logarithm of their
     ratio."""
     against = {}
     for larger, smaller, ahead in pairs(accelerators, found):

@@ -33,7 +33,7 @@ def container(raw: Table) -> dict[str, Any]:
 
 
 def resized(spec: Table, status: Table) -> dict[str, Any]:
-    """What a pod's status says of a resize of its containers that is not done; empty if there is none."""
+    """What a pod's status reports about a resize of its containers that is not done; empty if there is none."""
     held = held_otherwise(spec, status)
     each = [
         {**container(one), "allocatedResources": amounts(table(one, "allocatedResources"))} for one in held.values()

@@ -44,7 +44,7 @@ class Live:
     dashboards: Sequence[Raw] | None = None
     """The chart's ConfigMaps of dashboards."""
     crds: Sequence[Raw] | None = None
-    """The CustomResourceDefinitions of our group; only where an uninstallation is asked about."""
+    """The CustomResourceDefinitions of our group; only for a check before an uninstallation."""
     jobs: Sequence[Raw] | None = None
     """The GPUJobs of all namespaces; only there, too."""
 

@@ -82,7 +82,7 @@ def read_live(cluster: LiveCluster, namespace: str, operator_namespace: str) -> 
 
 
 def _live_reads(cluster: LiveCluster, namespace: str, request: Request) -> Live:
-    """What the checks that are asked for read of a live cluster besides its objects."""
+    """What the requested checks read of a live cluster besides its objects."""
     if not request.before_uninstall:
         return read_live(cluster, namespace, request.operator_namespace)
     crds = [_got(cluster, f"{CRDS}/{plural}.{GROUP}") for plural in PLURALS]

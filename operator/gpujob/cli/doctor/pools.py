@@ -47,7 +47,7 @@ def labels(facts: Facts) -> Iterator[Found]:
 
 
 def node_states(facts: Facts) -> Iterator[Found]:
-    """Pools of which no job gets the GPUs because of a taint, and nodes that accept no jobs now."""
+    """Pools that no job can use because of a taint, and nodes that accept no jobs now."""
     check, well = "node-state", 0
     for pool in facts.fleet.whole_pools:
         found = [*_barred(check, pool), *_away(check, pool)]
@@ -175,7 +175,7 @@ def health(facts: Facts) -> Iterator[Found]:
 
 
 def _sources(facts: Facts, names: set[str], vendor: Vendor) -> set[str]:
-    """The agents of which any of these nodes has a sign, good or bad."""
+    """The agents with a sign, good or bad, on any of these nodes."""
     rows, found = [row for row in SIGNALS if _reports_gpus(row, vendor)], set[str]()
     for node in facts.nodes:
         metadata = table(node, "metadata")

@@ -15,7 +15,7 @@ from gpujob.values.errors import BadInput
 SECONDS: Final = 30
 BUSY: Final = 429
 MOST_TRIES: Final = 5
-"""How often a busy API server is asked the same."""
+"""How often a request to a busy API server is repeated."""
 LONGEST_PAUSE: Final = 5.0
 """Seconds between two of these, whatever the server says."""
 OFFLINE: Final = "or plan with --cluster FILE from an admin's `kubectl gpujob capture -o FILE`"
@@ -31,7 +31,7 @@ class Connection:
     """The headers of another account that the kubeconfig's user acts as."""
 
     def get(self, path: str, most: int | None = None, body: bytes | None = None) -> tuple[int, bytes]:
-        """Status and body of one answer, of which at most so many bytes are read; BadInput when there is none.
+        """Status and body of one answer, cut after so many bytes; BadInput when there is none.
 
         A bounded body is what a pod serves: it is taken as sent, since a few bytes could be unpacked to many. With a `body` of
         JSON it is a POST. An API server that is busy, or that begins to serve a kind, is asked again as it says; a pod is not.

@@ -75,7 +75,7 @@ class NotSeen(BadInput):
 
 
 class Client:
-    """The registries of one run; a token is asked for once for each repository."""
+    """The registries of one run; they give one token for each repository."""
 
     def __init__(self, logins: Logins, ca_file: str | None = None) -> None:
         """`ca_file` is trusted besides the certificates of the system; proxies are those of the environment."""

@@ -1,4 +1,4 @@
-"""What a registry's answer says of an image: its digest, and the CPU architectures that it is for.
+"""What a registry's answer reports about an image: its digest, and the CPU architectures that it is for.
 
 https://github.com/opencontainers/image-spec: an index lists a manifest for each platform; a single manifest names a
 configuration, which has the platform.

@@ -27,7 +27,7 @@ class Reference:
 
     @property
     def version(self) -> str:
-        """What is asked for: the digest, the tag, or `latest` as container runtimes take it."""
+        """The requested version: the digest, the tag, or `latest`, the default of container runtimes."""
         return self.digest or self.tag or "latest"
 
 

@@ -122,7 +122,7 @@ class Endpoints:
         refused = await self._access(request)
         if refused is not None:
             return refused
-        # What is said of jobs is computed and rendered in a thread: for many jobs that takes longer than the loop may block. One
+        # What is reported about jobs is computed and rendered in a thread: for many jobs that takes longer than the loop may block. One
         # scrape at a time, for what a job has cost is compared with the scrape before.
         async with self._scraping:
             body = await asyncio.to_thread(generate_latest, self._scrape())

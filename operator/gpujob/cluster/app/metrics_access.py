@@ -27,7 +27,7 @@ KEPT_FOR: Final = 60.0
 """Seconds for which an answer holds: a right that was taken away ends after them."""
 MOST_KEPT: Final = 256
 MOST_A_SECOND: Final = 10.0
-"""New tokens a second that the API server is asked about."""
+"""New tokens a second that the API server reviews."""
 LONGEST_TOKEN: Final = 16384
 _PATIENCE: Final = Patience(timeout=5.0, tries=2, queued=False)
 

@@ -48,7 +48,7 @@ class Running(Protocol):
 
 
 def snapshot(operator: Running, index: ClusterIndex, client: ApiClient) -> Callable[[], Snapshot]:
-    """All data of /metrics at one moment, for a call that computes what is said of jobs, in any thread.
+    """All data of /metrics at one moment, for a call that computes what is reported about jobs, in any thread.
 
     That takes microseconds for each job, and for thousands more than the loop may block. Records of jobs and readings never change,
     so that a list of them is a copy.
@@ -98,7 +98,7 @@ def _with_jobs(
     readings: Mapping[str, Telemetry],
     wall: datetime,
 ) -> Snapshot:
-    """The data of a moment with what is said of the jobs of that moment."""
+    """The data of a moment with what is reported about the jobs of that moment."""
     read = lambda uid: readings.get(uid, SILENT)  # noqa: E731
     # One job after the other, because the status of an ended one is unpacked for it.
     seen = [(_state_of(job), _finding(job)) for job in jobs]

@@ -187,7 +187,7 @@ class ObjectCache:
             part.departed = {}
         return departed
 
-    # What the API server says of a scope
+    # What the API server reports about a scope
 
     def listing(self, scope: str) -> Listing:
         """An empty list, to fill page by page and commit."""

@@ -76,7 +76,7 @@ class ClusterIndex(OwnedObjects):
         """What of the cache the index of the fleet does not show yet, by kind."""
         self._unread_kinds: frozenset[str] = frozenset()
         self._unread_runtimes: frozenset[str] = frozenset()
-        """What the log already says of GPURuntimes."""
+        """What the log already reports about GPURuntimes."""
         self._inventory = Inventory()
         self._index = FleetIndex(shipped, self._inventory.of_pod)
         self._reader = NodeReader(self._inventory, clock, wall)

@@ -32,7 +32,7 @@ class Creations:
         """When children were created, within the last seconds."""
         self.hanging = Hanging(clock)
         self._hangs: dict[str, Hang] = {}
-        """What is said of those that hung, by namespace."""
+        """What is reported about those that hung, by namespace."""
 
     @contextmanager
     def one(self, namespace: str) -> Iterator[None]:

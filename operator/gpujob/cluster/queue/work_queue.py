@@ -110,7 +110,7 @@ class JobState:
     unlabelled: ChildRecord | None = None
     """The child that this process deleted last because it lost its label: it did not go by itself."""
     refused: tuple[str, str] = ("", "")
-    """The uid of a child, and what the API server said of pods of it that it refused."""
+    """The uid of a child, and what the API server reported about pods of it that it refused."""
     excluded: Seen = field(default_factory=lambda: NOTHING_EXCLUDED)
     """Since when the pools and nodes of its status are left out, while it waits."""
     impossible_since: float | None = None
@@ -138,7 +138,7 @@ class JobState:
     """The job's generation or resourceVersion on which the last step failed: another one is tried at once."""
 
     def refused_to(self, child: ChildRecord) -> str | None:
-        """What the API server said of pods of this child; None if that was not read."""
+        """What the API server reported about pods of this child; None if that was not read."""
         uid, words = self.refused
         return words if uid == child.uid else None
 

@@ -87,7 +87,7 @@ class _Memory:
     turn: int = 0
     """How often the other pods were read, each part of them once in `TURNS`."""
     faults: dict[str, tuple[FaultSeen, ...]] = field(default_factory=dict)
-    """What the pods' reporters say of broken devices, by pod."""
+    """What the pods' reporters report about broken devices, by pod."""
     steps: float | None = None
     stepped_at: float | None = None
     """The time of the last step's first reading, as Unix time; None before the first."""
@@ -265,7 +265,7 @@ class Scraper:
     async def _faults_of(
         self, session: aiohttp.ClientSession, job: JobRecord, child: ChildRecord, pod: PodState
     ) -> tuple[FaultSeen, ...] | None:
-        """What the reporter of a pod says of broken devices; None where it cannot be read, or is another one's."""
+        """What the reporter of a pod reports about broken devices; None where it cannot be read, or is another one's."""
         try:
             async with self._slots.slot(job.namespace, urgent=False):
                 report = read_report(await fetch(session, pod_address(pod.address), pod.port or 0))

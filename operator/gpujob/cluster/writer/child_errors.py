@@ -15,7 +15,7 @@ from gpujob.status.records.read_objects import job_uid, read_child
 from gpujob.values.untrusted import table, tables
 
 CREATION: Final = Patience(timeout=40.0)
-"""A webhook may take 30 seconds, and what the API server says of it comes after them."""
+"""A webhook may take 30 seconds, and what the API server reports about it comes after them."""
 
 _PASSING: Final = re.compile(
     r"not yet ready to handle request"  # an admission plugin of a starting server

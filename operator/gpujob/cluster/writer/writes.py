@@ -45,7 +45,7 @@ from gpujob.values.vocabulary import FIELD_MANAGER, SPENDING, Label
 log = structlog.get_logger(__name__)
 
 MOST_BY_NAME: Final = 8
-"""Pods of a job that are asked for one by one."""
+"""Pods of a job that are read one by one."""
 
 
 class NotLeader(Exception):
@@ -229,7 +229,7 @@ class Writer:
         return [state for state in states if state.name in labelled or state.child_uid in mine]
 
     async def find_refusal(self, child: ChildRecord, pod: str = "") -> str:
-        """What the API server says of pods that it refuses to a child, or what keeps `pod` of it from starting: one page of the
+        """What the API server reports about pods that it refuses to a child, or what keeps `pod` of it from starting: one page of the
         events of its Job, or of the pod; empty if nothing."""
         about = f"type=Warning,regarding.kind=Pod,regarding.name={pod}"
         selector = about if pod else f"reason={FAILED_CREATE},regarding.uid={child.uid}"

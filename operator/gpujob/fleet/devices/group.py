@@ -179,7 +179,7 @@ def _group(node: Node, items: LabelItems, origin: Origin, resource: str, catalog
     healthy = node.devices.get(resource, 0)
     capacity = max(node.capacity.get(resource, 0), healthy)
     if labelled and 0 < capacity < labelled and facts.problem is None:
-        # For example two models of which the device plugin offers one.
+        # For example two models, and the device plugin offers one of them.
         sentence = "labels count {} devices on node {}, the device plugin offers {}"
         warning = Finding(Reason.LABELS_CONTRADICT, sentence, (labelled, node.name, capacity))
         facts = replace(facts, warnings=(*facts.warnings, warning))

@@ -232,7 +232,7 @@ LONGEST: Final = 300
 LONGEST_NAME: Final = 63
 
 MEANS_PROVISION: Final = re.compile(r"; (?:write spec\.|did you mean )provision\b")
-"""What the problem of a GPUPool says of a field that is `provision`, or a part of it, under another name or at another place."""
+"""How the problem of a GPUPool names a field that is `provision`, or a part of it, under another name or at another place."""
 
 NO_ACCELERATOR: Final = "?"
 """The name of an accelerator that cannot be read; no catalog has it."""

@@ -159,7 +159,7 @@ def origin_of(node: Node) -> Origin:
 
 
 def from_taints(origin: Origin, node: Node) -> Origin:
-    """The origin of a node with a Spot taint, whatever its labels say."""
+    """The origin of a node with a Spot taint, whatever its labels are."""
     return replace(origin, capacity_type=CapacityType.SPOT) if any(map(is_of_spot, node.taints)) else origin
 
 

@@ -141,7 +141,7 @@ def _is_late(of: Evidence, pod: PodState) -> bool:
 
 
 def _disrupted_by_kubelet(of: Evidence) -> Iterator[Failure]:
-    """What the kubelet says of the pod is more exact than that it was the kubelet."""
+    """What the kubelet reports about the pod is more exact than that it was the kubelet."""
     for pod in of.pods:
         if pod.disruption == OF_KUBELET and not _is_late(of, pod):
             reason = POD_REASONS.get(pod.pod_reason, DISRUPTIONS[OF_KUBELET])

@@ -36,7 +36,7 @@ _OF_NODE: Final = re.compile(
 _LACKS: Final = re.compile(
     r"\b(?:secret|configmap)s? \"[^\"]{1,253}\" not found|non-existent (?:secret|config) key|is forbidden"
 )
-"""What the kubelet says of a volume that the job names and that is not there."""
+"""What the kubelet reports about a volume that the job names and that is not there."""
 
 
 def start_failure(pods: Sequence[PodState], seconds: float, said: str = "") -> Failure | None:

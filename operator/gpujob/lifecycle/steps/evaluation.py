@@ -67,7 +67,7 @@ class Evaluation:
 
     @property
     def refused(self) -> str:
-        """What events said of the child's pods; empty if nothing, or if they were not read."""
+        """What events reported about the child's pods; empty if nothing, or if they were not read."""
         return self.view.refused or ""
 
     @property

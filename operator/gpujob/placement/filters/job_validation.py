@@ -100,7 +100,7 @@ def has_field(place: str, demand: Demand) -> bool:
 
 
 def _instead(known: NoFeature, demand: Demand) -> str:
-    """What a word that is no feature is, and what to write instead of it; nothing if the job says that already."""
+    """What a word that is no feature is, and what to write instead of it; nothing if the job has that already."""
     if known.place and has_field(known.place, demand):
         return f"is no feature; leave it out, because the job has spec.{known.place}"
     if known.vendor and not known.place and vendors_left(demand) == {known.vendor}:

@@ -48,7 +48,7 @@ _NAMES: Final = {
 
 
 def unchecked(choice: ImageChoice) -> Finding:
-    """The warning about an image of which nothing is known but its name, which may be that of an image for the other stack."""
+    """The warning about an image with a name and no known facts; the name may be that of an image for the other stack."""
     sentence, own = "nothing is known of the image: architectures, driver and versions unchecked", choice.backend
     named = [backend for backend, words in _NAMES.items() if words.search(choice.image.lower())]
     if len(named) != 1 or named[0] is own:

@@ -1,4 +1,4 @@
-"""Pools with room that rank after the chosen one for a warning, whatever their price: which, and what is said of them."""
+"""Pools with room that rank after the chosen one for a warning, whatever their price: which, and what is reported about them."""
 
 from __future__ import annotations
 

@@ -2,5 +2,5 @@
 
 Reading order: `demand` (a job with every default) and `from_manifest` (made of a GPUJob), `gang`, `model_requirements`,
 `written` (amounts as written), `shell_script` (the commands of a command line), `other_launchers` (options beside
-torchrun's) and `launch` (what they say of GPUs); `profile_measurements`.
+torchrun's) and `launch` (what they set for GPUs); `profile_measurements`.
 """

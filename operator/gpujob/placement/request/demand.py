@@ -140,7 +140,7 @@ class Demand:
     own_command: bool = True
     """Whether the job names the command of its containers."""
     programs: tuple[Program, ...] = ()
-    """What its command line and variables say of nodes and GPUs, then those of each of its shapes."""
+    """What its command line and variables set for nodes and GPUs, then those of each of its shapes."""
     repeated: tuple[tuple[int, int], ...] = ()
     """The indices in spec.shapes of entries with nodes, GPUs and accelerator of an earlier one, and of that."""
     precision: Precision | None = None
@@ -181,7 +181,7 @@ class Demand:
     lost: tuple[str, ...] = ()
     """The claims that do not exist."""
     unseen: tuple[str, ...] = ()
-    """The claims of a namespace of which no claim is known."""
+    """The claims of a namespace without a known claim."""
     unmade: tuple[tuple[int, str], ...] = ()
     """Of volumes whose claims get no volume: the index in spec.volumes and the reason."""
     troubled: tuple[tuple[str, str, str], ...] = ()

@@ -38,7 +38,7 @@ class Gang:
 
     @property
     def has_rivals(self) -> bool:
-        """Whether other gangs of the demand may be sizes of the same model on the same pool, of which the pool runs the nearest."""
+        """Whether other gangs of the demand may be sizes of the same model on the same pool; the pool runs the nearest of them."""
         return self.pools is not None and self.entry is None
 
     def sized(self, memory: Estimate | None, pools: frozenset[str] | None = None, *, sharded: bool = False) -> Gang:

@@ -1,4 +1,4 @@
-"""What a job's command line and environment say of its nodes and GPUs, beside the fields that decide on them."""
+"""What a job's command line and environment set for its nodes and GPUs, beside the fields that decide on them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Visible(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What the command line and the variables of a gang say of its nodes and GPUs."""
+    """What the command line and the variables of a gang set for its nodes and GPUs."""
 
     launches: tuple[Launch, ...] = ()
     visible: tuple[tuple[Vendor, Visible], ...] = ()

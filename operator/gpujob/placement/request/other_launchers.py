@@ -1,4 +1,4 @@
-"""What the options of accelerate, deepspeed, vLLM and SGLang say of nodes and GPUs; nothing where others change their meaning."""
+"""What the options of accelerate, deepspeed, vLLM and SGLang set for nodes and GPUs; nothing where others change their meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools that are equal for a job, of which one stands for all; and pools that join others, which count where no other serves."""
+"""Pools that are equal for a job, with one that stands for all; and pools that join others, which count where no other serves."""
 
 from __future__ import annotations
 

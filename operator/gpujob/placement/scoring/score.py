@@ -33,7 +33,7 @@ SILENT_WARNINGS: Final = frozenset({
 """Warnings that are shown but do not lower a candidate's rank."""
 
 OF_OWN_LISTS: Final = frozenset({Reason.VENDOR_EXCLUDED, Reason.ACCELERATOR_EXCLUDED, Reason.POOL_EXCLUDED})
-"""Reasons that repeat what the job says itself."""
+"""Reasons that repeat fields of the job."""
 
 MOST_REASONS: Final = 1000
 """More reasons than any candidate has."""
@@ -176,7 +176,7 @@ class Aim(NamedTuple):
 
 
 def aim_of(objective: Objective, fitting: Sequence[Candidate], demand: Demand) -> Aim:
-    """The aim for candidates of which these fit now; if none fits, their value at worst."""
+    """The aim for candidates, with those that fit now; if none fits, their value at worst."""
     worst = Aim(objective, at_worst=objective is Objective.VALUE)
     if not worst.at_worst or not fitting:
         return worst

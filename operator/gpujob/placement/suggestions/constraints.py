@@ -117,7 +117,7 @@ def _steps_apart(candidate: Candidate, wanted: Iterable[str], catalog: Catalog) 
 
 def _lacks(own: Accelerator, wanted: Accelerator) -> float:
     """The share that a device lacks of another one's TFLOPS, bandwidth and memory together, in steps of a quarter of what is left:
-    among devices of which none lacks much the price decides, and one generation back is nearer than a small device.
+    among devices that lack little the price decides, and one generation back is nearer than a small device.
     """
     pairs = (
         (own.bf16_tflops or own.fp16_tflops, wanted.bf16_tflops or wanted.fp16_tflops),

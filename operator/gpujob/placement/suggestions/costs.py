@@ -61,7 +61,7 @@ OTHER_VENDOR: Final = 0.595
 """A vendor, or a device of another one, is added to those that the job allows."""
 UNKNOWN_NAME_DROPPED: Final = 0.6
 PRIORITY_DROPPED: Final = 0.6
-"""The PriorityClass of which a quota leaves too little is left out."""
+"""The PriorityClass is left out, because its quota leaves too little."""
 SMALLER_CLAIM: Final = 0.6
 """Any smaller claim costs more than this: a job with fewer nodes takes longer, one without the disk for its files fails."""
 FEWER_TOKENS: Final = 0.6

@@ -77,7 +77,7 @@ def distinct(steps: Iterable[Step], seen: Collection[object]) -> list[Step]:
 
 
 def pursued(steps: Sequence[Step]) -> list[Step]:
-    """The nearest steps, first those of which few change the same fields, then the nearest of each further set of kinds, then of each
+    """The nearest steps, first few for each set of fields, then the nearest of each further set of kinds, then of each
     further set of fields, then the others: neither many pools nor many ways to answer one reason displace a kind of change. Several
     reasons of a pool are answered in one order, and in others while there is room: one change may answer more than its own reason.
     """

@@ -46,7 +46,7 @@ def read_ledger(text: Any) -> Ledger | None:
 
 
 def metered(ledger: Ledger | None, jobs: Iterable[JobRecord], now: datetime, counted: datetime | None = None) -> Ledger:
-    """The ledger until `now`: what it says of this month, and what these jobs of the namespace spent since it was counted, or since
+    """The ledger until `now`: its sum of this month, and what these jobs of the namespace spent since it was counted, or since
     `counted`.
 
     Without a ledger of this month everything since its first day counts. A ledger of the future is counted from now on.
@@ -84,7 +84,7 @@ def never(namespace: str, written: str) -> str:
 
 
 def uncounted(namespace: str, written: str) -> str:
-    """What a plan says of a budget: it does not know what the namespace has spent."""
+    """A plan's sentence about a budget: it does not know what the namespace has spent."""
     if not (budget := _dollars(written)):
         return f"no job starts: {never(namespace, written)}"
     said = f"namespace {namespace} has a monthly budget of ${format_dollars(budget)}"

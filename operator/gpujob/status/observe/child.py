@@ -55,7 +55,7 @@ DISRUPTED: Final = re.compile(r"Pod [^ /]+/([^ ]+) has condition DisruptionTarge
 EXITED: Final = re.compile(
     r"Container ([^ ]+) for pod [^ /]+/([^ ]+) failed with exit code (\d+) matching FailJob rule at index \d+"
 )
-"""What the Job controller says of a Job that failed by a rule of its podFailurePolicy (pkg/controller/job/pod_failure_policy.go);
+"""What the Job controller reports about a Job that failed by a rule of its podFailurePolicy (pkg/controller/job/pod_failure_policy.go);
 it outlives the pods."""
 
 
@@ -77,7 +77,7 @@ def without_cause(child: ChildRecord) -> bool:
 
 
 def disruption_kept(child: ChildRecord) -> str | None:
-    """The sentence about the pod of which the Job says that it had the condition DisruptionTarget; None where it does not say so."""
+    """The sentence about the pod with the condition DisruptionTarget by the Job's own message; None where the message names none."""
     named = DISRUPTED.match(child.message)
     return f"pod {named[1]} was taken away (DisruptionTarget) and is gone" if named else None
 
@@ -86,7 +86,7 @@ def observe(
     child: ChildRecord, pods: Sequence[PodState], *, ran: bool = False, refused: str = "", ending: int = 0
 ) -> Observation:
     """The state of a child Job by its own conditions first, then by its pods; `ran`: all of them ran once; `refused`: what the API
-    server says of pods that it does not create; `ending`: how many pods of before a suspension that is over still end.
+    server reports about pods that it does not create; `ending`: how many pods of before a suspension that is over still end.
 
     A job that ran is Running until its child Job has ended: a pod that just failed does not start it again. Only a suspension of
     the child stops all pods, and starts them again on resumption.
@@ -132,7 +132,7 @@ def why_not_bound(child: ChildRecord, pods: Sequence[PodState], refused: str = "
 
 
 def with_other_price(seen: Observation, pool: str, decided: int, now: int) -> Observation:
-    """What is said of an attempt that runs while its pool has another price than was decided, in micro-dollars an hour."""
+    """What is reported about an attempt that runs while its pool has another price than was decided, in micro-dollars an hour."""
     prices = f"pool {pool} costs ${format_dollars(now)} an hour now, this attempt goes on at ${format_dollars(decided)}"
     return replace(seen, message=f"{seen.message}; {prices}")
 

@@ -1,4 +1,4 @@
-"""What the last lines of a program say of a device that is broken.
+"""What the last lines of a program report about a device that is broken.
 
 Any program can print such lines, so they decide no more than a retry elsewhere. docs/life.md shows the same rows, and the words that
 look alike and are the program's own. Names and sentences are those of cudaGetErrorString and cudaGetErrorName (CUDA 11.8 to 13.0),
@@ -91,7 +91,7 @@ _EXPORTED: Final = re.compile(r"(?:Xid-(\d{1,3})|RAS-(\w{1,20}))")
 
 
 def broken_under_program(fault: str) -> str:
-    """What an exported fault says of a device under a program that runs on; empty where the device works on, or for an unknown one."""
+    """An exported fault of a device under a program that runs on, as words; empty where the device works on, or for an unknown one."""
     found = _EXPORTED.fullmatch(fault)
     if found is None:
         return ""

@@ -51,7 +51,7 @@ class RanOut:
 
 
 def read_ran_out(text: Any) -> RanOut | None:
-    """What a termination message says of GPU memory that ran out; None where it ends with another fault."""
+    """What a termination message reports about GPU memory that ran out; None where it ends with another fault."""
     last = last_exception(text)
     if not _RAN_OUT.search(last):
         return None

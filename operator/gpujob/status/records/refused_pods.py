@@ -1,7 +1,7 @@
 """Why the API server refuses the pods of a Job, and why a pod's volumes or network are not there: only events say it.
 
 Everyone who may write events in the namespace can write such a one, so that of its text one bounded line is repeated. Nothing else
-follows from it, except that a job of which no pod is there gives its GPUs back earlier, and waits (`is_same_refusal`).
+follows from it, except that a job without any pod gives its GPUs back earlier, and waits (`is_same_refusal`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ MOST_SPANS = 64
 
 
 class Phases:
-    """What the program says of its phases, and what its stack shows; times by `perf_counter`, in seconds. `limit` replaces the bound
+    """Phases by the program's reports and by its stack; times by `perf_counter`, in seconds. `limit` replaces the bound
     of each phase."""
 
     __slots__ = ("_limit", "_longest", "_open", "_seen", "ended", "spans")
