@@ -333,6 +333,16 @@ def test_prose_has_standard_words(path: Path) -> None:
     assert not found, f"write instead: {RETIRED_IN_PROSE}"
 
 
+INVERTED = re.compile(r"(?<![\w-])((says?|said) of|(is|are) asked|(?<!each )(?<!some )(?<!all )of which)(?![\w-])")
+"""Relatives before their noun, and pools, labels or servers that speak: write `reports about`, `sets`, `requests`, or two sentences."""
+
+
+@pytest.mark.parametrize("path", programs(), ids=lambda path: path.relative_to(ROOT.parent).as_posix())
+def test_docstrings_of_the_code_have_no_inverted_relatives(path: Path) -> None:
+    found = [(node.lineno, INVERTED.search(" ".join(str(node.value).split()))) for node in docstrings(parsed(path))]
+    assert [f"{line}: {phrase[0]!r}" for line, phrase in found if phrase] == []
+
+
 def test_the_list_of_retired_prose_is_read() -> None:
     assert retired("Nobody mends what somebody's pool doubts.") == ["Nobody", "mends", "somebody's", "doubts"]
     assert retired("the field `told` and untold") == []

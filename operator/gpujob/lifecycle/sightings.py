@@ -48,7 +48,7 @@ class Sightings(NamedTuple):
     came: tuple[str, Arriving | None] = ("", None)
     """That child, and the last new node of its pool that was seen without devices."""
     control_plane_silent: tuple[str, float] = UNSEEN
-    """The child with pods of which no scheduler and no controller has said anything."""
+    """The child with pods that no scheduler and no controller has reported on."""
     unbound: tuple[str, float] = UNSEEN
     """The child with a pod that is bound to no node."""
     taken: tuple[str, float] = UNSEEN

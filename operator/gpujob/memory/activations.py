@@ -160,7 +160,7 @@ def _broadcasts(work: Workload) -> bool:
 
 def _mlp(work: Workload) -> int:
     """Gate, its activation, up and their product. A plain MLP keeps its activation's input and output; with ReLU only the output,
-    and with several steps (gelu_new) five tensors, of which autocast widens three to 32 bits (torch.pow).
+    and with several steps (gelu_new) five tensors; autocast widens three of them to 32 bits (torch.pow).
 
     A frozen last product keeps no input, unless it is quantised. Experts also keep what they gather and scatter, and their router
     four numbers of 32 bits for each.

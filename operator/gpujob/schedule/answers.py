@@ -81,7 +81,7 @@ class Answer:
         return finished(self.decision_in_pieces())
 
     def decision_in_pieces(self) -> Pieces[Decision]:
-        """The same in pieces, none of which takes longer than a decision; kept for the next time."""
+        """The same in pieces that each take no longer than a decision; kept for the next time."""
         if self._decision is None:
             fleet, known = self.fleet, self._known if self.pick.choice is not None else None
             decision = yield from decide_in_pieces(self.demand, fleet, self.catalog, known=known)

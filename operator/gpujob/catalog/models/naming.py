@@ -100,7 +100,7 @@ def _addition(rest: str) -> tuple[bool, bool, int]:
 
 
 def _similar(wanted: str, known: list[str]) -> list[str]:
-    """The models of similar letters and of the same version, none of which has letters less similar than another."""
+    """The models of similar letters and of the same version, each with letters as similar as the others'."""
     # late import: needed only for unknown names
     from difflib import SequenceMatcher, get_close_matches
 

@@ -33,8 +33,8 @@ class Connection:
     def get(self, path: str, most: int | None = None, body: bytes | None = None) -> tuple[int, bytes]:
         """Status and body of one answer, cut after so many bytes; BadInput when there is none.
 
-        A bounded body is what a pod serves: it is taken as sent, since a few bytes could be unpacked to many. With a `body` of
-        JSON it is a POST. An API server that is busy, or that begins to serve a kind, is asked again as it says; a pod is not.
+        A pod serves a bounded body: it is read as sent, since a few bytes could be unpacked to many. A `body` of JSON makes a POST.
+        The request is repeated where an API server is busy or begins to serve a kind, after its Retry-After; to a pod it is not.
         """
         for _ in range(MOST_TRIES - 1 if most is None else 0):
             status, found, pause = self._answered(path, most, body)

@@ -55,7 +55,7 @@ def size(amount: int | None) -> str:
 
 
 def needs(gangs: Iterable[Gang]) -> dict[str, Estimate]:
-    """The model's memory on each GPU, by gang: by its shape, of which there are two if the model is whole on the GPUs of some pools
+    """The model's memory on each GPU, by gang: by its shape. There are two shapes if the model is whole on the GPUs of some pools
     and sharded on those of others.
     """
     return {gang_text(gang): gang.memory for gang in gangs if gang.memory is not None}

@@ -28,7 +28,7 @@ _PARAMETER: Final = re.compile(r'([a-z]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """One way to log in. `realm` is the address of the token server; `service` and `scope` are what it is asked for.
+    """One way to log in: `realm` is the address of the token server; a request names `service` and `scope`.
 
     https://distribution.github.io/distribution/spec/auth/token/
     """

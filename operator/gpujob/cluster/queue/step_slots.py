@@ -4,7 +4,7 @@ A namespace whose writes are slow (an admission webhook that times out) holds it
 write, so that the next one finds a free slot. Where none is left, it goes to the namespace that holds the fewest. Urgent steps leave a
 part of the share to the others: creations are urgent and can hang, and must not delay suspensions, ends and reports. The steps of one
 kind in all namespaces where they hang, or may, hold at most a part of the slots together, so that a webhook of the whole cluster delays
-no namespace that it exempts: that one is among those of which nothing is known yet, the last of which takes turns with the first.
+no namespace that it exempts: that one is among those without a known result, and the last of these takes turns with the first.
 """
 
 from __future__ import annotations

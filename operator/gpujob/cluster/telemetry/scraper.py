@@ -106,7 +106,7 @@ class Scraper:
         self._slots, self._reading = reading_slots(), set[str]()
 
     async def run(self) -> None:
-        """Rounds until cancelled, each of which starts to read the jobs that are due."""
+        """Rounds until cancelled; each starts to read the jobs that are due."""
         self._reading.clear()
         async with reading_session() as session, asyncio.TaskGroup() as readings:
             while True:

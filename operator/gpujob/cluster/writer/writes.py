@@ -215,9 +215,9 @@ class Writer:
             return None
 
     async def find_pods(self, job: JobRecord, known: Iterable[PodState] = ()) -> list[PodState]:
-        """The pods of all attempts of a job in the API server itself (not the cache). Of those that the watch shows (`known`), the ones
-        without the job's label are asked for by name, up to MOST_BY_NAME: a user can take a label off, and where there are more they
-        are gone most likely.
+        """The pods of all attempts of a job in the API server itself (not the cache). Those that the watch shows (`known`) and
+        that lack the job's label are read by name, up to MOST_BY_NAME: a user can remove a label, and where there are more they are
+        most likely gone.
         """
         found = await self._listed(PODS, job.namespace, f"{Label.JOB_UID}={job.uid}", by="labelSelector")
         labelled = {table(raw, "metadata").get("name") for raw in found}

@@ -51,8 +51,8 @@ def of_nodes(
 ) -> tuple[PoolPrice | None, tuple[Finding, ...]]:
     """The price of a pool's devices and the warnings about it, including devices that can be added.
 
-    Hourly prices of admins are for each device that Kubernetes counts. Purchases and list prices are for whole devices, of which a
-    device is `share` (None: unknown, and so no list price).
+    Hourly prices of admins are for each device that Kubernetes counts. Purchases and list prices are for whole devices; a device
+    is `share` of one (None: unknown, and so no list price).
     """
     if admin is not None:
         counts = [*(group.total for group in groups), coming.gpus if coming else None]

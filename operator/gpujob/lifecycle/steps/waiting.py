@@ -64,7 +64,7 @@ def awaited_nodes(evaluation: Evaluation, child: ChildRecord) -> AwaitedNodes | 
         return None
     evaluation.watches_nodes = True
     if _control_plane_is_silent(evaluation, child):
-        # An autoscaler adds nodes for pods of which the scheduler says that they find none.
+        # An autoscaler adds nodes for pods that the scheduler reports as unschedulable.
         evaluation.see(awaited=UNSEEN)
     bare, (held, came) = evaluation.view.bare_node, evaluation.sightings.came
     came = bare or (came if held == child.uid else None)

@@ -94,7 +94,7 @@ def by_admission(
 
 
 class _Admission:
-    """What the job says of pools, whatever the gang."""
+    """What the job requires of pools, whatever the gang."""
 
     def __init__(self, demand: Demand, fleet: Fleet, catalog: Catalog) -> None:
         self._demand, self._fleet, self._catalog = demand, fleet, catalog

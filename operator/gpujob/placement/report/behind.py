@@ -64,7 +64,7 @@ def _at_the_same_price(candidate: Candidate, chosen: Candidate) -> str:
 EQUAL: Final = "1.0"
 LONGER: Final = ("takes {} times as long", "takes slightly longer")
 COSTLIER: Final = ("costs {} times as much for the same work", "costs slightly more for the same work")
-"""What is said of a ratio, and of one that is 1.0 in two digits."""
+"""The words for a ratio, and for one that is 1.0 in two digits."""
 
 
 def _ratio(sentences: tuple[str, str], of: int | None, to: int | None, chosen: Candidate, candidate: Candidate) -> str:

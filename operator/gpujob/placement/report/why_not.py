@@ -220,7 +220,7 @@ class _Way:
 
 
 def _in_the_way(inputs: _Inputs, best: Candidate) -> tuple[_Way, ...]:
-    """Quotas, nodes that are not ready, and devices that others hold, the last of which every busy pool may have."""
+    """Quotas, nodes that are not ready, and devices that others hold; every busy pool may have the last."""
     quotas = _short_quotas(inputs, best)
     unready = {node.unready.reason for node in best.pool.nodes if node.unready and not _offers_none(node)}
     states = {

@@ -55,9 +55,11 @@ def _amounts(finding: Finding) -> tuple[object, ...]:
 
 
 def without_needless(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """The candidates without those of pools that join others and of which some of these, joined or alone, have as good an outcome,
-    if rejected for no reason that the joined pool lacks. Of those that lack nothing but nodes, the pool with the most is kept; if an
-    autoscaler may add these, so that the job waits, instead of its parts too. Otherwise the first candidate is always kept.
+    """The candidates without needless pools.
+
+    A pool that joins others is left out if one of these, joined or alone, has as good an outcome and is rejected for no reason that
+    the joined pool lacks. Of those that lack nothing but nodes, the pool with the most is kept; if an autoscaler may add these, so
+    that the job waits, instead of its parts too. Otherwise the first candidate is always kept.
     """
     best = first_of_each_pool(candidates)
     parts = {name: frozenset(first for first, *_ in each.pool.joins) or {name} for name, each in best.items()}

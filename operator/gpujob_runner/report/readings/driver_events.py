@@ -19,7 +19,7 @@ from typing import Any
 XID = 8
 """nvmlEventTypeXidCriticalError."""
 WAIT = 1000
-"""Milliseconds for which NVML is asked for an event at a time."""
+"""Milliseconds of one wait for an event of NVML."""
 MOST_SAID = 32
 """Lines of one process: a broken device may raise an event each second."""
 RECENT = 300.0

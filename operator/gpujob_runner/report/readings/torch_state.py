@@ -1,6 +1,6 @@
 """Reads what torch knows of itself, without importing it, without waiting for a device; called twice a second at most.
 
-Memory comes from torch's own allocator, whose statistics need no call of the driver. cudaMemGetInfo, which does, is asked
+Memory comes from torch's own allocator, whose statistics need no call of the driver. cudaMemGetInfo, which does, is called
 once a minute, and only for devices on which this process holds memory (else it would make a context there).
 """
 
