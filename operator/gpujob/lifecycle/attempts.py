@@ -162,7 +162,7 @@ def lost_rooms_in_a_row(job: JobRecord) -> int:
 
 
 def control_plane_was_silent(job: JobRecord) -> bool:
-    """Whether the last attempt ended because no scheduler or controller had looked at its pods."""
+    """Whether the last attempt ended because no scheduler or controller had processed its pods."""
     last = (tables(job.status, "attempts") or ({},))[-1]
     return last.get("reason") == Reason.CONTROL_PLANE_SILENT
 

@@ -32,8 +32,8 @@ NO_LAPSE: Final = Lapse("", 0.0, 0.0, 0.0)
 
 
 class Sightings(NamedTuple):
-    """Times are seconds of the monotonic clock; None if the process does not observe it now. A tuple, because each look changes some
-    of the fields: a copy of a dataclass of so many takes five times as long."""
+    """Times are seconds of the monotonic clock; None if the process does not observe it now. A tuple, because each reconcile changes
+    some of the fields: a copy of a dataclass of so many takes five times as long."""
 
     no_service: float | None = None
     """Its gang has no Service."""

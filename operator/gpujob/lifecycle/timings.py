@@ -42,7 +42,7 @@ class Timings:
     """The same for a gang, at most: what it holds on some nodes, other gangs wait for."""
     control_plane_silent: float = 900.0
     """Neither the scheduler nor an event says anything of a job's pods this long before it gives their GPUs back: the control plane
-    may be upgraded just now, but a scheduler that does not exist never looks. Each further attempt in a row waits `unbound_gang`.
+    may be upgraded just now, but a scheduler that does not exist never reports. Each further attempt in a row waits `unbound_gang`.
     """
     taken: float = 5.0
     """Pods of others have the room of a job's pods on a node, or the node is deleted or cordoned, this long before the job is placed
@@ -78,7 +78,7 @@ class Timings:
     report the fault, or for it to recover.
     """
     clocks: float = 30.0
-    """Between two looks whether the API server's clock is right again, while a waiting job leaves out pools or nodes."""
+    """Between two checks whether the API server's clock is right again, while a waiting job leaves out pools or nodes."""
     stuck: float = 300.0
     """A container that cannot start (image, ConfigMap, Secret, runtime) holds GPUs this long: back-offs grow to five minutes."""
     device_fault: float = 30.0
@@ -104,7 +104,7 @@ class Timings:
     progress_rate: float = 2.0
     """Status writes a second for progress and numbers of all jobs together."""
     orphans: float = 10.0
-    """Between two looks at child Jobs without an owner; one that is seen twice is deleted."""
+    """Between two searches for child Jobs without an owner; one that is seen twice is deleted."""
     budgets: float = 30.0
     """Between two counts of what namespaces with a monthly budget spend; a job that comes and goes in between is not counted."""
     prices: float = 60.0

@@ -57,7 +57,7 @@ def workload(attempt: Attempt, runtime_classes: Container[str]) -> Manifest:
 def _failure_rules(attempt: Attempt) -> list[Manifest]:
     """Why the Job fails, in its own conditions: they outlive the pods. A disruption comes first, as in the operator's table.
 
-    No rule ignores or counts anything: what follows a failure is the operator's choice. A rule also looks at pods that the Job
+    No rule ignores or counts anything: what follows a failure is the operator's choice. A rule also counts pods that the Job
     controller has ended itself and does not count (`getFailJobMessage`): for a suspension, or because two pods have one index. The
     exit codes of programs that were asked to end are therefore in none; where such a pod counts, backoffLimit fails the Job.
     """

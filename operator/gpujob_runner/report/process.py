@@ -33,7 +33,7 @@ SECONDS_LATE = 1.0
 """How much later than asked this thread wakes up where the process does not get to run."""
 SECONDS_BETWEEN_BINDS = 15.0
 SECONDS_UNTIL_STACKS = 4.0
-"""Without a sign of work, after which the stacks are looked at: less than any hang, more than most steps."""
+"""Without a sign of work, after which the stacks are read: less than any hang, more than most steps."""
 SECONDS_UNTIL_STACK = 20.0
 """Without a sign of work, after which the stack of the training thread is exported."""
 
@@ -137,7 +137,7 @@ class Process:
                 self.rank.froze(due, now)
 
     def _beat(self) -> None:
-        """One round: look for a phase, read memory, write the figures, and serve if no other process does."""
+        """One round: find a phase, read memory, write the figures, and serve if no other process does."""
         for part, work in (
             ("stall", self._read_stacks),
             ("driver", self._watch_driver),

@@ -1,4 +1,4 @@
-"""All checks in their order, and the findings of one look at a cluster."""
+"""All checks in their order, and the findings of one reading of a cluster."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BEFORE_UNINSTALL: Final[Checks] = (
     uninstallation.waiting,
     uninstallation.leaving,
 )
-"""What `doctor --before-uninstall` looks at instead."""
+"""The checks of `doctor --before-uninstall`, in their place."""
 
 EXIT_CODES: Final = {Level.ERROR: 5, Level.WARNING: 0, Level.UNKNOWN: 0, Level.OK: 0}
 

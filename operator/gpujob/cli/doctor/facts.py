@@ -1,4 +1,4 @@
-"""What the checks look at: a cluster's objects by kind, its fleet, and what only a live cluster knows."""
+"""What the checks read: a cluster's objects by kind, its fleet, and what only a live cluster knows."""
 
 from __future__ import annotations
 

@@ -37,12 +37,12 @@ def warning(check: str, message: str, remedy: str, about: str = "") -> Found:
 
 
 def unknown(check: str, message: str, remedy: str, about: str = "") -> Found:
-    """What could not be looked at."""
+    """What could not be checked."""
     return Found(check, Level.UNKNOWN, message, remedy, about)
 
 
 def fine(check: str, message: str) -> Found:
-    """What was looked at and is as it must be."""
+    """What was checked and is as it must be."""
     return Found(check, Level.OK, message)
 
 

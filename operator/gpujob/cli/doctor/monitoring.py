@@ -26,7 +26,7 @@ LONGEST_REMEDY: Final = 1000
 SIDECAR: Final = "k8s-sidecar"
 """What the image of Grafana's sidecar is called."""
 OTHER_SIDECARS: Final = ("datasource", "alert", "notifier", "plugin", "rule")
-"""Words in the names of those that look for something else than dashboards."""
+"""Words in the names of sidecars that select something else than dashboards."""
 
 
 def selectors(facts: Facts) -> Iterator[Found]:
@@ -79,9 +79,9 @@ def _selects(
 
 
 def _reaches(prometheus: Raw, of_namespaces: str, metadata: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
-    """Whether a Prometheus looks into the namespace of an object, which has the labels `own`."""
+    """Whether a Prometheus selects the namespace of an object, which has the labels `own`."""
     selector = table(prometheus, "spec").get(of_namespaces)
-    # Without a selector of namespaces only its own is looked at.
+    # Without a selector of namespaces it selects its own.
     home = table(prometheus, "metadata").get("namespace") == metadata.get("namespace")
     return matches(selector, own) if isinstance(selector, dict) else home
 
@@ -144,7 +144,7 @@ def matches(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 
 
 class Sidecar(NamedTuple):
-    """What one of Grafana's sidecars looks for: a label, its value (empty: any), and namespaces (none: all)."""
+    """What one of Grafana's sidecars selects: a label, its value (empty: any), and namespaces (none: all)."""
 
     label: str
     value: str
@@ -167,7 +167,7 @@ class Sidecar(NamedTuple):
         return self.label in labels and (not self.value or labels[self.label] == self.value)
 
     def reaches(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether an object is in a namespace where it looks."""
+        """Whether an object is in a namespace that it selects."""
         return not self.namespaces or metadata.get("namespace") in self.namespaces
 
 
@@ -207,7 +207,7 @@ def _names(objects: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _sidecar(pod: Raw) -> Sidecar | None:
-    """What a pod's sidecar for dashboards looks for; those for data sources, alerts and others are none."""
+    """What a pod's sidecar for dashboards selects; those for data sources, alerts and others are none."""
     for container in tables(table(pod, "spec"), "containers"):
         name = str(container.get("name", ""))
         if SIDECAR not in str(container.get("image", "")) or any(word in name for word in OTHER_SIDECARS):

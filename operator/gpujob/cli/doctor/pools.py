@@ -28,7 +28,7 @@ LISTED: Final = "list price"
 """In the source of a price that is one of the catalog's, or their median."""
 
 OF_NODES: Final = frozenset({"Kubernetes", "Autoscaler", "Karpenter", "Medik8s", "CNI and CSI agents", "NPD"})
-"""Sources of signals that look at nodes, not at GPUs."""
+"""Sources of signals about nodes, not about GPUs."""
 
 
 def labels(facts: Facts) -> Iterator[Found]:
@@ -191,8 +191,8 @@ def _sources(facts: Facts, names: set[str], vendor: Vendor) -> set[str]:
 
 
 def _reports_gpus(row: Signal, vendor: Vendor) -> bool:
-    """Whether an agent that writes this looks at GPUs: Kubernetes and autoscalers do not, and vendors' operators write labels of
-    upgrades and modes, which are no look at the device."""
+    """Whether an agent that writes this checks GPUs: Kubernetes and autoscalers do not, and vendors' operators write labels of
+    upgrades and modes, which are no check of the device."""
     if row.vendor not in (None, vendor) or row.source in OF_NODES:
         return False
     return row.where is not Where.LABEL or row.source not in (each.value for each in Vendor)

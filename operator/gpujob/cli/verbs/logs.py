@@ -28,10 +28,10 @@ from gpujob.values.untrusted import object_in, one_line, tables, whole_number
 from gpujob.values.vocabulary import PREFLIGHT, Label
 
 PAUSE: Final = 2.0
-"""Seconds between two looks at pods that have not started."""
+"""Seconds between two reads of pods that have not started."""
 
 MOST_AWAY: Final = 30
-"""Looks in a row without an answer after which following ends: a minute."""
+"""Reads in a row without an answer after which following ends: a minute."""
 
 _STAMPED: Final = re.compile(
     rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?(.*)", re.DOTALL | re.ASCII

@@ -2,7 +2,7 @@
 
 Speeds come live from the reporters of the jobs' first pods, through the API server's proxy, with the user's own rights;
 without the right to `pods/proxy`, or where a pod does not answer, what the status says is shown, and why. What a job has
-cost is counted to the moment of the look.
+cost is counted to the moment of the reading.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from gpujob.values.untrusted import condition, one_line, table
 from gpujob.values.vocabulary import ConditionType, State
 
 EVERY: Final = 2.0
-"""Seconds between two looks."""
+"""Seconds between two reads."""
 
 MOST_AWAY: Final = 30
-"""Looks in a row without an answer after which the wait ends: a minute."""
+"""Reads in a row without an answer after which the wait ends: a minute."""
 
 CODES: Final = {State.FAILED: 1, State.IMPOSSIBLE: 4, State.MISCONFIGURED: 5}
 """Exit codes of states that end a wait for nothing."""
@@ -52,7 +52,7 @@ class Wait:
                     return code, sentence
             except BadInput:
                 away += 1
-                # A job that is not there, or a right that is missing, is no outage: that shows at the first look.
+                # A job that is not there, or a right that is missing, is no outage: that shows at the first read.
                 if not sentence or away > MOST_AWAY:
                     raise
             if end is not None and self.clock() >= end:

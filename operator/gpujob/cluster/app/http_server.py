@@ -60,7 +60,7 @@ class Certificate:
             )
 
     async def renew(self) -> None:
-        """Looks until it is cancelled."""
+        """Reloads it until cancelled."""
         while True:
             await asyncio.sleep(CERTIFICATE_READ_EVERY)
             self.reload()

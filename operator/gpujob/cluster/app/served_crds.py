@@ -15,18 +15,18 @@ from gpujob.cluster.client.client import ApiClient
 log = structlog.get_logger(__name__)
 
 EVERY: Final = 300.0
-"""Seconds between two looks while all is there: an upgrade or a rollback of the chart changes CRDs of a running operator."""
+"""Seconds between two reads while all is there: an upgrade or a rollback of the chart changes CRDs of a running operator."""
 SOON: Final = 5.0
 """The same while something is missing, or could not be read."""
 
 
 class ServedCrds:
-    """What the last look found; nothing is known before the first one."""
+    """What the last read found; nothing is known before the first one."""
 
     def __init__(self, client: ApiClient, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self.missing: tuple[Missing, ...] | None = None
         self.unread = ""
-        """Why the schemas could not be read at the last look; empty: they were."""
+        """Why the schemas could not be read the last time; empty: they were."""
         self._client, self._sleep = client, sleep
 
     def may_lead(self) -> bool:
@@ -56,13 +56,13 @@ class ServedCrds:
         }
 
     async def run(self) -> None:
-        """Looks until it is cancelled."""
+        """Reads them until cancelled."""
         while True:
             await self.read_schemas()
             await self._sleep(SOON if self.unread or self.missing else EVERY)
 
     async def read_schemas(self) -> None:
-        """One look. What was known stays known while the API server gives no answer."""
+        """Reads the schemas once. What was known stays known while the API server gives no answer."""
         try:
             found = missing_in(await self._client.get(OPENAPI))
             self.unread = ""

@@ -42,7 +42,7 @@ class JobReconciler:
             work.passed_over.discard(job.uid)
             work.decided_at = ()
         if job.uid not in work.queue:
-            # This look says when the next one is due; the time that an earlier one named is no reason for one any more.
+            # This reconcile sets the time of the next one; the time that an earlier one set is void.
             work.due.pop(job.uid, None)
         action: Action = actions.Nothing()
         try:

@@ -38,16 +38,16 @@ class Orphan:
 
 
 class OrphanedChildren:
-    """Looks for children without an owner; one that is seen twice, and whose GPUJob the API server does not have, is deleted, its pods
+    """Finds children without an owner; one that is seen twice, and whose GPUJob the API server does not have, is deleted, its pods
     first."""
 
     def __init__(self, work: ControllerState, writer: Writer) -> None:
         self._work, self._writer = work, writer
         self._seen: set[Orphan] = set()
-        """What the last look found: watches may be that far apart."""
+        """What the last search found: watches may be that far apart."""
 
     async def run(self, is_leader: Callable[[], bool]) -> None:
-        """Looks until it is cancelled, while this process leads."""
+        """Searches until cancelled, while this process leads."""
         while True:
             await asyncio.sleep(self._work.timings.orphans)
             if is_leader() and self._work.index.cache.complete:
@@ -81,7 +81,7 @@ class OrphanedChildren:
         try:
             if not await self._writer.has_job(orphan.namespace, orphan.job_name, orphan.job_uid):
                 if orphan.resource is JOBS:
-                    # It is not watched. The Job goes last: it is what another look would find again.
+                    # It is not watched. The Job goes last: it is what another search would find again.
                     await self._writer.delete_orphaned_template(orphan.namespace, orphan.name, orphan.job_uid)
                 await self._writer.delete_orphan(orphan.resource, orphan.namespace, orphan.name, orphan.uid)
                 log.info("orphaned child deleted", job=f"{orphan.namespace}/{orphan.job_name}", child=what)

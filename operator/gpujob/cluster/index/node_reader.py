@@ -82,7 +82,7 @@ class NodeReader:
         return groups
 
     def _with_failures(self, node: Node) -> Node:
-        """The node with what makes it suspect, which is looked at again when that has decayed."""
+        """The node with what makes it suspect, which is read again when that has decayed."""
         now = self._wall()
         found = self._failures.suspicion(node.name, now)
         self._suspects.pop(node.name, None)

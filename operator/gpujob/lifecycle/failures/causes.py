@@ -1,6 +1,6 @@
 """Whose fault a failed attempt is: one table over the data of Kubernetes, the preflight and the program's last lines.
 
-Each row looks at all pods of the attempt, and the first row that applies to any of them decides: if a node removes one pod of a
+Each row reads all pods of the attempt, and the first row that applies to any of them decides: if a node removes one pod of a
 gang, the others fail with errors of their own. docs/life.md shows the same table. Sources: k8s.io/api/core/v1 (DisruptionTarget
 and its reasons), the kubelet
 (pkg/kubelet/eviction, lifecycle, nodeshutdown), the Job controller (pkg/controller/job/pod_failure_policy.go), cudaError_t and

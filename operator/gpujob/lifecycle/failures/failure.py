@@ -20,7 +20,7 @@ class Blame(StrEnum):
     SPOT = "Spot"
     """The cloud reclaimed spot nodes: counted, and bounded by pauses alone."""
     KUBERNETES = "Kubernetes"
-    """The Job controller failed the Job by a pod that it had ended itself, or no scheduler looked at the pods: in no count, and
+    """The Job controller failed the Job by a pod that it had ended itself, or no scheduler processed the pods: in no count, and
     bounded by pauses alone."""
 
 

@@ -1,6 +1,6 @@
 """Pods that were asked to end while their program ran: exit code 0 on SIGTERM is no end of the job.
 
-Kubernetes counts such a pod as Succeeded, and its Job as Complete, because the exit code is all that it looks at. A program that
+Kubernetes counts such a pod as Succeeded, and its Job as Complete, because it reads the exit code alone. A program that
 saves a checkpoint on SIGTERM and exits with 0 would lose the rest of its training.
 """
 

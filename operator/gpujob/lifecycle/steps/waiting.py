@@ -133,7 +133,7 @@ def _until_it_answers(evaluation: Evaluation, child: ChildRecord, why: str) -> U
 
 
 def _silence(evaluation: Evaluation, child: ChildRecord, seconds: float) -> Failure:
-    """That no scheduler or controller has looked at the pods for so many seconds, and which one is to be checked."""
+    """That no scheduler or controller has processed the pods for so many seconds, and which one to check."""
     pods = [pod for pod in evaluation.pods if not pod.node]
     if missing := child.pods - len(evaluation.pods):
         are = "are" if missing > 1 else "is"

@@ -50,7 +50,7 @@ def find_room(demand: Demand, pool: Pool, image_size: int | None) -> NodeFit:
     """The nodes for a demand: those that it leaves fullest, ties by name; else the reason."""
     if pool.problem is not None and not pool.nodes and not demand.awaited(pool.bare):
         return NodeFit()
-    # A gang of more nodes than there are needs no look at each of them.
+    # A gang of more nodes than there are needs no check of each of them.
     enough = has_nodes(demand, pool)
     chosen = _with_room(demand, pool, image_size) if enough else []
     if len(chosen) == demand.nodes:

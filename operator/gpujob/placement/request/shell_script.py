@@ -16,7 +16,7 @@ WITHOUT_GPUS: Final = frozenset({
 """Commands that start no program on GPUs; their words are only text."""
 
 LONGEST: Final = 4096
-"""Characters of one word in which options are looked for: a longer one is a script of its own."""
+"""Characters of one word that are searched for options: a longer one is a script of its own."""
 
 _TOKEN: Final = re.compile(
     r"""(?P<space>[ \t\r]+|\\\n|\#[^\n]*)

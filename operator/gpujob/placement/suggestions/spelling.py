@@ -147,7 +147,7 @@ def _names(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]
 
 
 MOST_MEANT: Final = 8
-"""Unknown names of a list whose meaning is looked for; further ones are left out."""
+"""The most unknown names of a list that get a proposal; further ones are left out."""
 
 
 def _listed(

@@ -74,7 +74,7 @@ WORDS: Final = (
           r"uncorrectable hardware errors?(?: ?\([A-Z_]{1,40}\))? detected|\bRAS (?:poison|uncorrectable)"
           r"(?:: \d{1,9} in \w{1,20} of [0-9a-f:.]{7,12} at [-0-9:]{10}T[0-9:]{8}Z)?|poison consumption"),
 )  # fmt: skip
-"""The rows before those of Xid, in the order in which they are looked for."""
+"""The rows before those of Xid, in the order of the search."""
 
 _XID: Final = re.compile(
     r"\bXid\b(?: ?\((?:PCI:)?[0-9a-f:.]{1,20}\))?(?: (?:error|event|code|number|id)s?){0,2} ?[:=#]? ?(\d{1,3})\b(?![:.][0-9a-f])",

@@ -1,4 +1,4 @@
-"""Where the reporter touches torch: a hook after each optimizer step, and a look at what the DataLoader yields.
+"""Where the reporter touches torch: a hook after each optimizer step, and an inspection of what the DataLoader yields.
 
 Both run in the program's own thread and let no exception out. The hook is registered with torch's own global registry, so
 compiled, fused, sharded and third-party optimizers that inherit from torch's are all seen.
@@ -159,7 +159,7 @@ def _failed(part: str, error: Exception) -> None:
 
 
 def watch_batches(module: Any) -> None:
-    """Looks at what each DataLoader yields; `module` is torch.utils.data.dataloader, just imported."""
+    """Inspects what each DataLoader yields; `module` is torch.utils.data.dataloader, just imported."""
     iterator = module._BaseDataLoaderIter
     original = iterator.__next__
     # Names of this function, not of the module: here, where a device waits, the nearest is the fastest.

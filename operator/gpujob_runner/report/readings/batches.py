@@ -12,7 +12,7 @@ from gpujob_runner.report import guard
 DEEPEST = 4
 MOST_DATA_SETS = 256
 MOST_PARTS = 64
-"""Parts of a batch that are looked at, in the training's thread."""
+"""Parts of a batch that are inspected, in the training's thread."""
 MOST_SAMPLES = 1024
 """Samples in a list whose tokens are added up."""
 INSPECTIONS_IN_VAIN = 8
@@ -30,9 +30,9 @@ _in_vain: dict[int, int] = {}
 
 
 def kept(batch: Any, depth: int = 0) -> Any:
-    """The batch as it is now, for a look at it later: a program may take it apart meanwhile, as by `batch.pop("labels")`.
+    """The batch as it is now, for a later inspection: a program may take it apart meanwhile, as by `batch.pop("labels")`.
 
-    Copies what holds the parts, never a part, and of a sequence the first part alone is kept so: it is what is looked at.
+    Copies what holds the parts, never a part, and of a sequence the first part alone is kept so: that one is inspected.
     """
     kind = type(batch)
     if kind in SEQUENCES:
@@ -97,7 +97,7 @@ def _inspected(batch: Any, data_set: int) -> tuple[int, int]:
 
 
 class Inspection:
-    """One look at a batch, which ends with what it found or when it has seen `MOST_PARTS` parts."""
+    """One inspection of a batch, which ends with what it found or when it has seen `MOST_PARTS` parts."""
 
     __slots__ = ("left",)
 
@@ -165,7 +165,7 @@ class Inspection:
         return single
 
     def _tokens_of(self, samples: list[Any], depth: int) -> int:
-        """The tokens of a list of samples; 0 where the first has none, or where they are too many to be looked at."""
+        """The tokens of a list of samples; 0 where the first has none, or where they are too many to be inspected."""
         if "input_ids" in samples[0]:
             return sum(map(_tokens_in, samples)) if len(samples) <= MOST_SAMPLES else 0
         if not self.size(samples[0], depth + 1)[1]:

@@ -21,8 +21,8 @@ class Ledger:
     __slots__ = ("_last", "_last_itself", "_trained", "batch_at", "pending", "unseen")
 
     unseen: tuple[int, Any, float, Any] | None
-    """(identity of the data set, batch, seconds waited, data set) of the batch that was yielded last. It is looked at with the
-    next batch or step, and let go of.
+    """(identity of the data set, batch, seconds waited, data set) of the batch that was yielded last. It is inspected with the
+    next batch or step, and released.
 
     Between a batch and the first kernel of its step the device is idle, so that each microsecond there would be one of
     the step; after an optimizer's step the device has work for a while.
@@ -42,7 +42,7 @@ class Ledger:
         """When any batch was fetched last, by `perf_counter`: also one of an evaluation."""
 
     def inspect(self) -> None:
-        """Looks at the batch that was yielded last."""
+        """Inspects the batch that was yielded last."""
         unseen, self.unseen = self.unseen, None
         if unseen is not None:
             samples, tokens = size_of(unseen[1], unseen[0])

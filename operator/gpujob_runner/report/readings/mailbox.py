@@ -1,6 +1,6 @@
 """Numbers that lie on a device, brought to the host without waiting.
 
-A small tensor is copied into pinned memory behind the work that the program queued anyway, and looked at later: as long as the
+A small tensor is copied into pinned memory behind the work that the program queued anyway, and read later: as long as the
 mark that was written there before still stands, the copy has not happened yet. One kernel and one copy for a whole list of
 numbers; pinned memory is taken once.
 """

@@ -49,7 +49,7 @@ class Phases:
             self._note(entered)
 
     def notice(self, name: str | None) -> None:
-        """Takes what a look at the stack found: the name of a phase, or None for none."""
+        """Takes what a reading of the stack found: the name of a phase, or None for none."""
         seen = self._seen
         if name is not None and seen is None:
             self._seen = (name, perf_counter())
@@ -66,7 +66,7 @@ class Phases:
 
     @property
     def is_seen(self) -> bool:
-        """Whether the last look at the stack found a phase."""
+        """Whether the last reading of the stack found a phase."""
         return self._seen is not None
 
     def current(self) -> str:

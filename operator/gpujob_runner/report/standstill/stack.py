@@ -17,7 +17,7 @@ MOST_LINES = 24
 LONGEST_LINE = 200
 MOST_BYTES = 128 * 1024
 DEEPEST = 256
-"""Frames of a thread that are looked at for a phase."""
+"""Frames of a thread that are searched for a phase."""
 
 COMPILERS = (
     "torch/_dynamo/convert_frame.py",
