@@ -70,7 +70,7 @@ class OperatorProcess:
             # Runs of one seed are alike, and two processes of one run draw other numbers.
             chance=random.Random(server.version).random,
         )
-        self.reconciler.work.here = self.clock.here
+        self.reconciler.work.here, self.clock.on_set = self.clock.here, self.reconciler.clock_was_set
         self._events: deque[tuple[str, str, Object]] = deque()
         self.late: dict[str, float] = {}
         """Kinds whose watch lags: what happens before this second is seen then, in its order."""

@@ -116,7 +116,7 @@ class Operator:
             wall=clock.now,
             home=settings.namespace,
         )
-        self.reconciler.work.here = clock.here
+        self.reconciler.work.here, clock.on_set = clock.here, self.reconciler.clock_was_set
         gate = self.reconciler.work.outage
         self._client.on_answer = gate.note
         self._election = LeaseThread(self.leadership, lease_client, clock.note, gate.note)

@@ -34,6 +34,8 @@ class ServerClock:
         self, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self._monotonic, self._wall = monotonic, wall
+        self.on_set: Callable[[], None] = lambda: None
+        """Called when the clock is set to another time."""
         self._ahead: float | None = None  # of the monotonic clock, in seconds since 1970
         self._last, self._first = "", 0.0
         self._other, self._since, self._count = 0.0, 0.0, 0
@@ -72,6 +74,7 @@ class ServerClock:
             self._other, self._since, self._count = ahead, now, 1
         if self._count >= AGREE and now - self._since >= CONFIRMED:
             self._ahead, self._count = self._other, 0
+            self.on_set()
 
     def here(self) -> datetime:
         """The time of the clock of the operator's machine, in UTC."""

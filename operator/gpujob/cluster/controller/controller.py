@@ -78,6 +78,11 @@ class Reconciler:
         finally:
             await self._steps.end_tasks()
 
+    def clock_was_set(self) -> None:
+        """The API server's time is another one: the next process has no other witness than the times of what jobs leave out."""
+        self.work.dirty |= {uid for uid, memory in self.work.memory.items() if memory.excluded}
+        self.work.index.cache.changed.set()
+
     async def round(self) -> None:
         """One round over everything that changed: the steps in order."""
         self.work.counters.rounds += 1
