@@ -18,7 +18,7 @@ import time
 import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -202,10 +202,13 @@ class Stub:
         """The events of a kind from now on."""
         response = web.StreamResponse()
         await response.prepare(request)
-        queue = asyncio.Queue[bytes]()
-        self.watches[request.path.rsplit("/", 1)[-1]].append(queue)
-        while True:
-            await response.write(await queue.get())
+        queue, watches = asyncio.Queue[bytes](), self.watches[request.path.rsplit("/", 1)[-1]]
+        watches.append(queue)
+        with suppress(ConnectionError):
+            while True:
+                await response.write(await queue.get())
+        watches.remove(queue)
+        return response
 
     async def run(self, jobs: int) -> web.Response:
         """Submits jobs and waits until all run; the seconds that took, and what was written for each."""
