@@ -68,6 +68,8 @@ def test_gradients_twice_as_wide_as_the_activations_find_no_home() -> None:
     fused, up_and_down = 3 * 2048 * 2048, 2 * 2048 * 8192
     assert block_reuse.found_by(mixed, mixed.tokens)[0] == 24 * 4 * (fused + up_and_down)
     assert block_reuse.found_by(mixed, 4096)[0] == 0
+    assert set(block_reuse.more_tokens(mixed)) == {3072, 4096}, "where the fused one fits, and where all do"
+    assert block_reuse.found_by(mixed, 3071)[0] > block_reuse.found_by(mixed, 3072)[0] > 0
 
 
 def test_gradients_lie_in_what_autocast_cast_of_wider_weights() -> None:
@@ -82,12 +84,15 @@ def test_the_embedding_has_a_home_where_the_logits_of_so_many_tokens_are_as_larg
     bloom = Workload(model("bloom-3b"), precision=Precision.MIXED, sequence=1024)
     layers = block_reuse.found_by(bloom, 2560)[0]
     assert block_reuse.found_by(bloom, bloom.tokens)[0] - layers >= 4 * 250880 * 2560
+    assert set(block_reuse.more_tokens(bloom)) == {2560}
+    assert block_reuse.found_by(bloom, 2559)[0] > layers
 
 
 def test_one_gradient_in_a_block_of_scores_loses_the_rest_of_it() -> None:
     falcon = Workload(model("falcon-7b"), batch=4, sequence=512)
     assert block_reuse.loses_rests(falcon)
     assert not block_reuse.loses_rests(replace(falcon, batch=2, sequence=1024)), "three of them fill it"
+    assert not block_reuse.loses_rests(replace(falcon, batch=3, sequence=448)), "a rest of a thirtieth"
     assert not block_reuse.loses_rests(replace(falcon, shape=model("llama-3.1-8b"))), "a fused kernel makes none"
 
 
