@@ -78,6 +78,8 @@ def test_root_is_the_users_choice_and_keeps_every_other_restriction() -> None:
     assert pod["securityContext"]["runAsNonRoot"] is False
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    asked = pod_of(job_of(securityContext={"runAsUser": 0, "runAsNonRoot": True}), choice_of(H100, "n"))
+    assert asked["securityContext"]["runAsNonRoot"] is True, "the kubelet refuses such a pod"
 
 
 def test_a_uid_that_is_not_root_says_so_even_where_the_user_does_not_ask() -> None:
@@ -184,6 +186,33 @@ def test_only_the_choices_taints_are_tolerated() -> None:
     assert "tolerations" not in pod_of(job_of(), choice_of(H100, "n"))
 
 
+def of_new_nodes(pool: Any = H100, **more: Any) -> Choice:
+    """The choice of a node that an autoscaler has to add."""
+    choice = choice_of(pool, "", **more)
+    return replace(choice, candidate=choice.candidate._replace(provision=True))
+
+
+def test_of_new_nodes_the_possible_taints_are_tolerated_once() -> None:
+    pool = replace(H100, tolerated=(("team", "ml", "NoSchedule"), ("any", None, "NoExecute")))
+    known = (("nvidia.com/gpu", "NoSchedule"),)
+    assert pod_of(job_of(), of_new_nodes(pool, tolerations=known))["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoSchedule"},
+        {"key": "any", "operator": "Exists", "effect": "NoExecute"},
+    ]
+
+
+def test_of_new_nodes_those_are_excluded_that_the_job_leaves_out() -> None:
+    def fields(choice: Choice) -> Any:
+        rules = pod_of(job_of(), choice)["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        return [term.get("matchFields") for term in rules["nodeSelectorTerms"]]
+
+    assert fields(of_new_nodes()) == [None]
+    assert fields(replace(of_new_nodes(), not_on=("a", "b"))) == [
+        [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in ("a", "b")]
+    ]
+
+
 # --- Labels, annotations, owner
 
 
@@ -249,6 +278,13 @@ def test_the_hint_of_a_very_large_gang_leaves_the_nodes_to_the_affinity() -> Non
     job = render(job_of(nodes=1024), choice_of(H100, *nodes), 1).job
     hint = json.loads(job["metadata"]["annotations"][Annotation.PLACEMENT])
     assert (hint["nodes"], hint["nodeNames"]) == (1024, [])
+
+
+@pytest.mark.parametrize(("more", "kept"), [(0, True), (1, False)])
+def test_a_hint_has_at_most_60000_characters(more: int, kept: bool) -> None:
+    name = "n" * (60_000 - len('{"nodeNames":[""]}') + more)
+    annotations = render(job_of(), choice_of(H100, "n"), 1, hint={"nodeNames": [name]}).job["metadata"]["annotations"]
+    assert json.loads(annotations[Annotation.PLACEMENT]) == {"nodeNames": [name] if kept else []}
 
 
 # --- The program

@@ -46,6 +46,24 @@ def test_the_real_runner_fits_a_config_map() -> None:
     assert len(runner.config_map("team")["metadata"]["name"]) <= 63
 
 
+@pytest.mark.parametrize(
+    ("spec", "needed"),
+    [
+        ({}, True),
+        ({"preflight": "Disabled"}, False),
+        ({"preflight": "Disabled", "telemetry": {}}, True),
+    ],
+)
+def test_the_config_map_is_needed_where_something_of_it_is_mounted(spec: dict[str, Any], needed: bool) -> None:
+    children = render(job_of(**spec), choice_of(H100, "n"), 1, runner=RUNNER)
+    assert children.runner == (RUNNER.name if needed else "")
+    volumes = [
+        volume.get("configMap", {}).get("name") for volume in children.job["spec"]["template"]["spec"]["volumes"]
+    ]
+    assert (RUNNER.name in volumes) is needed
+    assert render(job_of(**spec), choice_of(H100, "n"), 1).runner == ""
+
+
 def test_other_contents_have_another_name() -> None:
     one, other = Runner({"a.py": "1"}), Runner({"a.py": "2"})
     assert one.name != other.name
