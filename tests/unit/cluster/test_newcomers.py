@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from builders import H100, Object, node
+from builders import H100, Object, node, resource_slice
+from test_suspect_nodes import Cluster
 
 from gpujob.cluster.index.node_reader import NodesWithoutDevices
 from gpujob.fleet.kubernetes.objects import Node
@@ -85,3 +86,14 @@ def test_pods_wait_for_the_devices_of_a_node_that_came_once(begun: str, came: st
     node = bare(created=f"2026-11-28T{came}:00Z") if came else None
     (arriving,) = (each for _, each in known(node).nodes(at("11:50"), 900)) if node else (None,)
     assert end_of_wait(at(begun), arriving, 900) == at(end)
+
+
+def test_a_node_that_offers_devices_to_resource_claims_is_no_newcomer() -> None:
+    cluster = Cluster()
+    made: Object = node("c")
+    made["metadata"]["creationTimestamp"] = "2026-11-28T11:50:00Z"
+    cluster.write("nodes", "ADDED", made)
+    assert [each.name for each, _ in cluster.index.newcomers(NOW, 900)] == ["c"]
+    device = {"name": "gpu-0", "memory": "80Gi", "productName": "NVIDIA H100 80GB HBM3", "type": "gpu"}
+    cluster.write("resourceslices", "ADDED", resource_slice("c", "gpu.nvidia.com", device))
+    assert list(cluster.index.newcomers(NOW, 900)) == []
