@@ -132,11 +132,24 @@ def _options_of(launcher: str, rest: Sequence[str]) -> Mapping[str, tuple[str, s
     return dict(_options(rest))
 
 
+_FLAGS: Final = frozenset({
+    "no_python", "multi_gpu", "cpu", "use_deepspeed", "use_fsdp", "use_megatron_lm", "same_network", "debug", "quiet", "force_multi",
+    "save_pid", "no_local_rank", "no_ssh", "no_ssh_check", "elastic_training",
+})  # fmt: skip
+"""Options of `accelerate launch` and `deepspeed` without a value, by their names with underscores."""
+
+
 def _is_script(word: str, previous: str) -> bool:
     """Whether a word is a launcher's script, or comes just before it: one that may be the value of the option before it is none."""
     if word.endswith((".py", ".sh")) or word in ("-m", "--module", "--"):
         return True
-    return not word.startswith("-") and not (previous.startswith("-") and "=" not in previous)
+    takes_value = previous.startswith("-") and "=" not in previous and _named(previous) not in _FLAGS
+    return not word.startswith("-") and not takes_value
+
+
+def _named(option: str) -> str:
+    """The name of an option with underscores."""
+    return option.lstrip("-").replace("-", "_")
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -145,4 +158,4 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
         if word.startswith("-"):
             name, given, value = word.partition("=")
             value = value if given else following
-            yield name.lstrip("-").replace("-", "_"), (f"{name}={value}", value)
+            yield _named(name), (f"{name}={value}", value)

@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 def steps_of(words: Sequence[str], given: Collection[str] | None = ()) -> Sequence[Step]:
     """The commands that a command line starts. `given`: the variables that its container has, None if they are unknown; of others the
-    default counts (`${N:-8}`).
+    default counts (`${N:-8}`, `${N:=8}`).
     """
     script = _script(words)
     if script is None:
@@ -50,7 +50,7 @@ def steps_of(words: Sequence[str], given: Collection[str] | None = ()) -> Sequen
     return [inner for step in steps for inner in _within(step, given, last=step is steps[-1])]
 
 
-_DEFAULT: Final = re.compile(r"\$\{([A-Za-z_]\w*):?-([0-9]{1,6})\}")
+_DEFAULT: Final = re.compile(r"\$\{([A-Za-z_]\w*):?([-=])([0-9]{1,6})\}")
 _SETS_ANY: Final = re.compile(r"(?:^|[\s;&|({])(?:(?:source|\.|eval)\s|(?:export|declare)\s+[\"']?\$)")
 """Commands that may set any variable."""
 _OF_OPERATOR: Final = re.compile(
@@ -67,10 +67,17 @@ def _with_defaults(script: str, given: Collection[str] | None) -> str:
     """A script with the defaults of variables that have no value: neither the container nor the script gives them one."""
     if given is None or not _DEFAULT.search(script) or _SETS_ANY.search(script):
         return script
-    known = {*given, *_NAME.findall(_EXPANDED.sub("", script))}
-    return _DEFAULT.sub(
-        lambda part: part[0] if part[1] in known or _OF_OPERATOR.fullmatch(part[1]) else part[2], script
-    )
+    known, at = {*given, *_NAME.findall(_EXPANDED.sub("", script))}, 0
+    while found := _DEFAULT.search(script, at):
+        name, kind, value = found.groups()
+        at = found.end()
+        if name not in known and not _OF_OPERATOR.fullmatch(name):
+            rest = script[at:]
+            if kind == "=":  # From here on the variable has the value.
+                rest = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", value, rest)
+            at = found.start() + len(value)
+            script = script[: found.start()] + value + rest
+    return script
 
 
 def _within(step: Step, given: Collection[str] | None, *, last: bool) -> Sequence[Step]:
