@@ -271,15 +271,35 @@ def test_a_device_of_unlike_nodes_is_promised_once_and_impossible_is_so_in_the_q
     assert new <= size * (20 - len(there)) + sum(left.values())
 
 
+def priced(nodes: Iterable[Object], price: str) -> list[Object]:
+    """The nodes, those without a price with this one: nodes of a pool share it, as a GPUPool gives it to them."""
+    found = copy.deepcopy([*nodes])
+    for each in found:
+        each["metadata"]["annotations"] = {"gpujob.dev/price-per-gpu-hour": price} | each["metadata"]["annotations"]
+    return found
+
+
+PRICES = st.sampled_from(("0.02", "2.5", "31"))
+
+
 @settings(max_examples=25)
-@given(some_nodes(most=12), jobs())
-def test_a_price_never_worsens_the_verdict(there: list[Object], job: Object) -> None:
-    """All nodes without a price get one: nodes of a pool share it, as a GPUPool gives it to them."""
-    priced = copy.deepcopy(there)
-    for each in priced:
-        each["metadata"]["annotations"] = {"gpujob.dev/price-per-gpu-hour": "0.02"} | each["metadata"]["annotations"]
+@given(some_nodes(most=12), jobs(), PRICES)
+def test_a_price_never_worsens_the_verdict(there: list[Object], job: Object, price: str) -> None:
     wish = demand(**job)
-    assert verdict(wish, priced) >= verdict(wish, there)
+    assert verdict(wish, priced(there, price)) >= verdict(wish, there)
+
+
+@settings(max_examples=15)
+@given(some_nodes(most=4), jobs(), PRICES)
+@example([node("n", L4, 1)], {"gpuMemory": "16G", "placement": {"maxPricePerHour": "12"}}, "31")
+@example([node("n", L4, 1)], {"gpuMemory": "30G", "placement": {"maxPricePerHour": "12"}}, "0.02")
+def test_a_price_keeps_a_fix(there: list[Object], job: Object, price: str) -> None:
+    wish = demand(**job)
+    (few, before), (many, after) = fixed(wish, there), fixed(wish, priced(there, price))
+    worst = (Verdict.IMPOSSIBLE, Verdict.MISCONFIGURED)
+    if few.verdict in worst and many.verdict in worst and before is not None:
+        assert after is not None
+        assert len(after.changes) <= len(before.changes)
 
 
 UNLABELLED = [node("unlabelled", None, devices={"nvidia.com/gpu": "3"})]

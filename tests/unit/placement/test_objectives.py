@@ -17,6 +17,8 @@ from tests.e2e.cluster.nodes import Amd, Nvidia
 
 MI100 = Amd("738c", "AMD_Instinct_MI100", 32, 120)
 B200 = Nvidia("NVIDIA-B200", 183359, "blackwell", (10, 0), mig=True)
+W7900 = Amd("7448", "AMD_Radeon_PRO_W7900", 48, 96)
+W7700 = Amd("7470", "AMD_Radeon_PRO_W7700", 16, 48)
 UNPRICED = {"node.kubernetes.io/instance-type": None}
 # A part of the catalog without figures of its speed, at a dollar.
 W7800 = node("w", labels={"amd.com/gpu.device-id": "745e"}, devices={"amd.com/gpu": "8"}, price="1")
@@ -386,3 +388,17 @@ def test_a_ratio_of_one_in_two_digits_is_said_in_words(objective: str, first: st
     pools = [node("a", H100, price=first), node("b", H100, price=second)]
     found = decision(*pools, model={"name": "llama-3.1-8b", "method": "LoRA"}, placement={"objective": objective})
     assert behind(best_per_pool(found)[1], found) == said
+
+
+@pytest.mark.parametrize(
+    ("objective", "prices"), [("Speed", (None, None)), ("Speed", ("1", "2")), ("Value", (None, None))]
+)
+def test_a_pool_that_lacks_a_speed_says_so_where_speed_decides(
+    objective: str, prices: tuple[str | None, str | None]
+) -> None:
+    pools = [node("a", W7900, price=prices[0]), node("b", W7700, price=prices[1])]
+    model = {"name": "llama-3.2-1b", "method": "LoRA"}
+    found = decision(*pools, catalog=load_catalog(), model=model, placement={"objective": objective})
+    first, second = best_per_pool(found)
+    assert (first.pool.accelerator_id, second.pool.accelerator_id) == ("W7900", "W7700")
+    assert behind(second, found) == "no speed is known"

@@ -29,11 +29,10 @@ def _in_figures(candidate: Candidate, chosen: Candidate, decision: Decision) -> 
     objective = objective_used(decision.demand.objective, [c for c in decision.candidates if has_room_as(chosen, c)])
     if is_tied(candidate, chosen, objective, decision.demand):
         return "ranks equally, later by name"
-    if objective is Objective.SPEED:
-        return _ratio(LONGER, chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
+    by_speed = chosen.price_per_hour is None and is_by_speed(chosen, objective)
+    if objective is Objective.SPEED or by_speed:
+        return "no speed is known" if candidate.speed is None else _slower(candidate, chosen)
     if chosen.price_per_hour is None:
-        if is_by_speed(chosen, objective):
-            return _ratio(LONGER, chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
         more = (candidate.pool.memory or 0) - (chosen.pool.memory or 0)
         return f"has {format_bytes(more)} more memory a GPU" if more > 0 and chosen.pool.memory else ""
     if candidate.price_per_hour is None:
@@ -52,13 +51,18 @@ def _at_the_same_price(candidate: Candidate, chosen: Candidate) -> str:
     more = telling(candidate.warnings) - telling(chosen.warnings)
     if more > 0:
         return f"same price, {counted(more, 'more warning')}"
-    slower = _ratio(LONGER, chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
+    slower = _slower(candidate, chosen)
     if slower or candidate.speed is None:
         return (
             f"same price, {slower}" if slower else ("same price, no speed is known" if chosen.speed is not None else "")
         )
     memory = (candidate.pool.memory or 0) - (chosen.pool.memory or 0)
     return f"same price, {format_bytes(memory)} more memory a GPU" if memory > 0 and chosen.pool.memory else ""
+
+
+def _slower(candidate: Candidate, chosen: Candidate) -> str:
+    """How much longer a candidate takes; empty if it does not, or a speed is unknown."""
+    return _ratio(LONGER, chosen.speed_of_job, candidate.speed_of_job, chosen, candidate)
 
 
 EQUAL: Final = "1.0"
