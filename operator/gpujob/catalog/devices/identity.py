@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import lru_cache
 from typing import Final
 
 from gpujob.catalog.entities import Accelerator
@@ -66,7 +67,9 @@ def devices_in_machine_name(name: str) -> int | None:
 class Identities:
     """The rows, indexed by every name that labels use."""
 
-    __slots__ = ("_cloud_names", "_device_ids", "_families", "_gke", "_joined", "_products", "_words", "ids")
+    __slots__ = (
+        "_cloud_names", "_device_ids", "_families", "_gke", "_joined", "_members", "_products", "_words", "ids"
+    )  # fmt: skip
 
     def __init__(self, accelerators: Sequence[Accelerator]) -> None:
         self.ids = {row.id: row for row in accelerators}
@@ -77,6 +80,7 @@ class Identities:
         self._joined = _index((joined(row.id), row) for row in self.ids.values())
         self._families = _index((name, row) for row in self.ids.values() for name in {*_families(row.id)})
         exact = {_plain(row.id): (row,) for row in accelerators}
+        self._members = lru_cache(maxsize=1024)(self._of_rows)
         self._words = {**_index((_base(row.id)[0], row) for row in accelerators), **exact}
 
     def named(self, word: str) -> tuple[str, ...]:
@@ -101,13 +105,19 @@ class Identities:
         with H200-NVL), the rows that are sold as a board without an id of its own (A100-PCIe), and the names of devices without a
         row that are of the family (H100: H100-96GB-HBM3, H100-CNX), or that are the word itself.
         """
+        known, whole = self._members(word)
+        further = [name for name in unlisted if whole in _begun_by(name)]
+        return known.union(further) if further else known
+
+    def _of_rows(self, word: str) -> tuple[frozenset[str], str]:
+        """The ids, and the word without brands and separators; cached, because each decision asks about the words of its job."""
         words = _words(word)
         boards = (row.id for row in self._families.get("".join(words), ()) if _words(row.id)[: len(words)] == words)
         found = {*self.named(word), *boards}
         if not found and len(words) > 1 and _VARIANT.fullmatch(words[-1]):
             of_model = map(self.ids.__getitem__, self.named("-".join(words[:-1])))
             found = {row.id for row in of_model if words[-1] in _boards(row)}
-        return frozenset((*found, *(name for name in unlisted if "".join(words) in _begun_by(name))))
+        return frozenset(found), "".join(words)
 
     def _spelled(self, words: Sequence[str]) -> list[Accelerator]:
         """The rows that words name: an id, else a family, else the rows without brands and sizes."""
@@ -248,7 +258,8 @@ def _families(identity: str) -> Iterator[str]:
         yield words[0][:-1]
 
 
-def _begun_by(name: str) -> set[str]:
+@lru_cache(maxsize=1024)
+def _begun_by(name: str) -> Set[str]:
     """What the name of a device without a row may be called: itself, its families, and where its first word is a whole model's name
     (h100, not rtx) all that it begins with, because boards, sizes and slices follow.
     """

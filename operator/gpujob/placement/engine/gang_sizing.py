@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from gpujob.catalog.catalog import Catalog
+from gpujob.catalog.entities import Accelerator
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import MOST_NODES, NodeSizes, Pool
 from gpujob.placement.engine.gang_groups import GangGroup, first_that_holds, groups_in_search_order
@@ -23,6 +24,7 @@ from gpujob.placement.filters.memory import known_heads
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.request.gang import Gang
 from gpujob.placement.request.model_requirements import ModelDemand, estimates_of, workload_of
+from gpujob.placement.scoring.pool_order import kept_with_facts
 from gpujob.values.vocabulary import Method, Sharding
 
 if TYPE_CHECKING:
@@ -103,13 +105,19 @@ def _resolved(demand: Demand, fleet: Fleet, catalog: Catalog) -> Demand:
     """
     shapes = (gang.accelerator for gang in demand.gangs if gang.accelerator is not None)
     words = sorted({*demand.accelerators_allowed, *demand.accelerators_denied, *shapes})
-    devices = [pool.accelerator for pool in fleet.pools if pool.accelerator is not None] if words else []
-    unlisted = {each.id: each for each in devices if catalog.accelerator(each.id) is None}
+    if not words and not demand.makers:
+        return demand
+    unlisted = kept_with_facts(fleet, _unlisted, catalog, lambda: _unlisted(fleet, catalog))
     named = [(word, catalog.members(word, unlisted)) for word in words]
     meant = tuple((word, ids) for word, ids in named if ids and ids != {word})
     rows = (catalog.accelerator(each) or unlisted[each] for _, ids in named for each in ids)
     makers = {row.id: row.vendor for row in rows}
     return demand if (meant, makers) == (demand.meant, demand.makers) else demand.but(meant=meant, makers=makers)
+
+
+def _unlisted(fleet: Fleet, catalog: Catalog) -> Mapping[str, Accelerator]:
+    devices = (pool.accelerator for pool in fleet.pools if pool.accelerator is not None)
+    return {each.id: each for each in devices if catalog.accelerator(each.id) is None}
 
 
 def has_more_gangs(tight: Demand, demand: Demand) -> bool:
