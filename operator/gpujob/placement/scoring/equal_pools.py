@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from gpujob.placement.scoring.candidate import Candidate, first_of_each_pool
 from gpujob.placement.scoring.score import ORDER
@@ -21,8 +21,17 @@ def one_of_each_kind(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     for candidate in candidates:
         of_pool.setdefault(candidate.pool.name, []).append(candidate)
     kinds: dict[object, list[Candidate]] = {}
+    known, numbers = dict[int, int](), dict[object, int]()
+
+    def number(finding: Finding) -> int:
+        """The same for findings with equal amounts; names of nodes and claims do not count. Most candidates share their findings."""
+        if id(finding) not in known:
+            amounts = tuple(each for each in finding.numbers if not isinstance(each, str))
+            known[id(finding)] = numbers.setdefault((finding.reason, finding.sentence, amounts), len(numbers))
+        return known[id(finding)]
+
     for found in of_pool.values():
-        kinds.setdefault(_kind(found), found)
+        kinds.setdefault(_kind(found, number), found)
     return tuple(candidate for found in kinds.values() for candidate in found)
 
 
@@ -38,20 +47,14 @@ def kinds_by_device(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(kinds, key=lambda each: turns[each.pool.name])
 
 
-def _kind(candidates: Sequence[Candidate]) -> object:
+def _kind(candidates: Sequence[Candidate], number: Callable[[Finding], int]) -> object:
     pool = candidates[0].pool
     device = (pool.vendor, pool.accelerator_id, pool.resource, pool.portion, pool.memory, pool.driver)
     nodes = (pool.cpu_architecture, pool.capacity_type, pool.size[1:], pool.growth, pool.fabric)
-    said = ((each, finding) for each in candidates for finding in each.reasons)
-    # Numbers count, names of nodes and claims do not.
     return device, nodes, frozenset(
-        (each.runtime.name, each.gang.shape, each.outcome, finding.reason, finding.sentence, _amounts(finding))
-        for each, finding in said
+        (each.runtime.name, each.gang.shape, each.outcome, frozenset(map(number, each.reasons)))
+        for each in candidates if each.reasons
     )  # fmt: skip
-
-
-def _amounts(finding: Finding) -> tuple[object, ...]:
-    return tuple(number for number in finding.numbers if not isinstance(number, str))
 
 
 def without_needless(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
