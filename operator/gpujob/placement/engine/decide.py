@@ -43,7 +43,7 @@ def decide(
 def decide_in_pieces(
     demand: Demand, fleet: Fleet, catalog: Catalog, only: str | None = None, known: KnownResults | None = None
 ) -> Pieces[Decision]:
-    """The same in pieces, one for each gang."""
+    """The same in pieces of a few pools for one gang."""
     sized = estimated(demand, fleet, catalog, only=only)
     decision = yield from _decided(sized, fleet, catalog, only, known)
     if not demand.sized_by_model or any(each.outcome in _WITH_ROOM for each in decision.candidates):
@@ -52,6 +52,10 @@ def decide_in_pieces(
     if not has_more_gangs(tight, sized):
         return decision
     return (yield from _decided(tight, fleet, catalog, only))
+
+
+POOLS_OF_A_PIECE: Final = 25
+"""The pools that one piece of a decision evaluates for a gang: 2 to 10 ms."""
 
 
 def _decided(
@@ -69,9 +73,9 @@ def _decided(
         GangEvaluator(demand.only(gang), fleet, catalog, asking, rejections, problems) for gang in demand.gangs
     ):
         gang = asked.demand.gang
-        if results or sized:
-            yield
-        for pool in fleet.pools:
+        for number, pool in enumerate(fleet.pools):
+            if number % POOLS_OF_A_PIECE == 0:
+                yield
             if only in (None, pool.name) and gang.is_for(pool.name) and (gang.nodes > 1 or not pool.joins):
                 (sized.setdefault(pool.name, []) if gang.has_rivals else results).append(trials_of(asked, pool))
     yield

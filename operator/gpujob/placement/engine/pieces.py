@@ -21,12 +21,10 @@ def finished(search: Pieces[Found]) -> Found:
             return found
 
 
-def first_of(groups: Iterable[Iterable[Found]], most: int) -> Pieces[list[Found]]:
-    """The first of many, group by group; a group may cost a try, and so may each of its members."""
-    found = list[Found]()
-    for group in groups:
+def first_of(found: Iterable[Found], most: int) -> Pieces[list[Found]]:
+    """The first of many, each of which may cost a try."""
+    first = list[Found]()
+    for each in islice(found, most):
+        first.append(each)
         yield
-        for each in islice(group, most - len(found)):
-            found.append(each)
-            yield
-    return found
+    return first

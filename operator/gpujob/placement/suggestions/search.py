@@ -16,7 +16,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
 from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.engine.choose import choose
-from gpujob.placement.engine.decide import decide
+from gpujob.placement.engine.decide import decide, decide_in_pieces
 from gpujob.placement.engine.pieces import Pieces, finished, first_of
 from gpujob.placement.filters.closed_pools import is_closed
 from gpujob.placement.request.demand import Demand
@@ -73,6 +73,7 @@ def fix_in_pieces(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[
                 found = sentence
                 break
         return replace(decision, hopeless=found if decision.verdict is Verdict.IMPOSSIBLE else "")
+    yield
     # The same change may help several pools; the message names the pool that the job would get.
     choice = choose(found.demand, fleet, catalog).choice
     if choice is not None:
@@ -125,22 +126,22 @@ def _searched(
     start = Step(0, (), decision.demand, only)
     none = _none(decision.demand, [pool for pool in fleet.pools if only in ("", pool.name)], fleet)
     candidates = candidates if only else one_of_each_kind(candidates)
-    proposed = yield from first_of([_steps(start, candidates, decision.problems, fleet, catalog)], PROPOSED)
+    proposed = yield from first_of(_steps(start, candidates, decision.problems, fleet, catalog), PROPOSED)
     steps, seen, grown, unfixed = distinct(proposed, ()), set[object](), "", ""
     for _ in range(MOST_CHANGES):
         near = yield from _that_may_help(steps, only, fleet, catalog)
         for step in near:
             yield
             helps, lacking, misconfigured = _helps(step, fleet, catalog)
+            yield
             if helps:
                 best = yield from _best(step, near, fleet, catalog)
-                return _cheapest(best, start.demand, fleet, catalog, only)
+                return (yield from _cheapest(best, start.demand, fleet, catalog, only))
             grown = grown or (f"{instruction(step.changes)} {lacking}" if lacking else "")
-            unfixed = unfixed or (_unfixed(step, fleet, catalog) if misconfigured else "")
+            unfixed = unfixed or ((yield from _unfixed(step, fleet, catalog)) if misconfigured else "")
         seen.update(step.key for step in steps)
         tried = pursued(steps)
-        proposed = yield from first_of((_further(step, fleet, catalog) for step in tried), PROPOSED)
-        steps = distinct(proposed, seen)
+        steps = distinct((yield from _further(tried, fleet, catalog)), seen)
         if not steps and not grown:
             return unfixed or (yield from _hopeless(none, candidates, tried, fleet, catalog))
     return f"{none} on the nodes that are there; {grown}" if grown else unfixed or none
@@ -162,9 +163,9 @@ def _that_may_help(steps: Iterable[Step], only: str, fleet: Fleet, catalog: Cata
     return near
 
 
-def _unfixed(step: Step, fleet: Fleet, catalog: Catalog) -> str:
+def _unfixed(step: Step, fleet: Fleet, catalog: Catalog) -> Pieces[str]:
     """What must be fixed first after the changes of a step; empty if nothing must."""
-    nearest = next(iter(_after(step, fleet, catalog).candidates), None)
+    nearest = next(iter((yield from _after(step, fleet, catalog)).candidates), None)
     if nearest is None or nearest.outcome is not Outcome.MISCONFIGURED:
         return ""
     why = next((finding.message for finding in nearest.reasons if finding.reason in FIXABLE_REASONS), "")
@@ -184,23 +185,27 @@ def _hopeless(
         return sentence
     messages = {finding.message for candidate in candidates for finding in candidate.reasons}
     for step in steps:
-        yield
-        left = _after(step, fleet, catalog).candidates[:1]
+        left = (yield from _after(step, fleet, catalog)).candidates[:1]
         first = next((finding for candidate in left for finding in candidate.reasons), None)
         if first is not None and first.message not in messages:
             return f"{sentence}: {instruction(step.changes)} still {first.message}"
     return sentence
 
 
-def _further(step: Step, fleet: Fleet, catalog: Catalog) -> Iterator[Step]:
-    """A step with one more change: of another field, or of a value that was not changed far enough."""
-    decision = _after(step, fleet, catalog)
-    yield from _steps(step, decision.candidates, decision.problems, fleet, catalog)
+def _further(steps: Iterable[Step], fleet: Fleet, catalog: Catalog) -> Pieces[list[Step]]:
+    """The steps with one more change: of another field, or of a value that was not changed far enough."""
+    found = list[Step]()
+    for step in steps:
+        if len(found) < PROPOSED:
+            decision = yield from _after(step, fleet, catalog)
+            more = _steps(step, decision.candidates, decision.problems, fleet, catalog)
+            found += yield from first_of(more, PROPOSED - len(found))
+    return found
 
 
-def _after(step: Step, fleet: Fleet, catalog: Catalog) -> Decision:
+def _after(step: Step, fleet: Fleet, catalog: Catalog) -> Pieces[Decision]:
     """The outcome of the job on the step's pool after its changes."""
-    return decide(step.demand, fleet, catalog, only=step.pool or None)
+    return decide_in_pieces(step.demand, fleet, catalog, only=step.pool or None)
 
 
 def _steps(
@@ -272,7 +277,7 @@ def _helps(step: Step, fleet: Fleet, catalog: Catalog) -> tuple[bool, str, bool]
     verdict = choose(step.demand, fleet, catalog, only=step.pool or None).verdict
     if verdict is not Verdict.WAITING:
         return verdict is Verdict.PLACED, "", verdict is Verdict.MISCONFIGURED
-    busy = [each for each in _after(step, fleet, catalog).candidates if each.outcome is Outcome.BUSY]
+    busy = [each for each in finished(_after(step, fleet, catalog)).candidates if each.outcome is Outcome.BUSY]
     if not all(lacks_nodes(each) or waits_for_others(each) for each in busy):
         return True, "", False
     lacking = ((each, finding) for each in busy for finding in each.reasons if finding.reason is Reason.MAY_GROW)
@@ -313,7 +318,7 @@ def _placed(step: Step, fleet: Fleet, catalog: Catalog) -> Candidate | None:
     return choice.candidate if choice is not None else None
 
 
-def _cheapest(step: Step, start: Demand, fleet: Fleet, catalog: Catalog, only: str) -> Step:
+def _cheapest(step: Step, start: Demand, fleet: Fleet, catalog: Catalog, only: str) -> Pieces[Step]:
     """The step with the lowest price limit that is enough on any pool, that of the job first, because other changes may have
     made the job cheaper, or a higher limit lets it take a smaller gang.
     """
@@ -325,10 +330,11 @@ def _cheapest(step: Step, start: Demand, fleet: Fleet, catalog: Catalog, only: s
         within = replace(step, changes=rest, demand=step.demand.but(max_price=limit))
         if _helps(within, fleet, catalog)[0]:
             return within
-    every = decide(step.demand, fleet, catalog, only or None).candidates
+    every = (yield from decide_in_pieces(step.demand, fleet, catalog, only or None)).candidates
     with_room = [each for each in every if each.outcome in (Outcome.CHOSEN, Outcome.FITS)]
     nearest = min(with_room or every[:1], key=lambda each: (each.risk, each.price_per_hour or math.inf))
     for proposal in higher_price(step.demand, nearest, fleet, catalog):
+        yield
         lower = replace(raised, after=proposal.change.after)
         changes = tuple(lower if change is raised else change for change in step.changes)
         cheaper = replace(step, changes=changes, demand=proposal.demand, pool=nearest.pool.name)
