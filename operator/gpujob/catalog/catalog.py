@@ -100,14 +100,18 @@ class Catalog:
         return self._identities.members(word, unlisted)
 
     def by_device_id(
-        self, device_id: str, driver_memory_gib: float | None = None, cu_count: int | None = None
+        self,
+        device_id: str,
+        driver_memory_gib: float | None = None,
+        cu_count: int | None = None,
+        product: str = "",
     ) -> Accelerator | None:
         """The model of an AMD PCI device id.
 
-        Several models share some ids; the known memory (the vram label, GiB) and compute units distinguish them. None for an
-        unknown id, and if models that differ in memory or architecture remain.
+        Several models share some ids; the product's name, the known memory (the vram label, GiB) and compute units distinguish
+        them. None for an unknown id, and if models that differ in memory or architecture remain.
         """
-        return self._identities.by_device_id(device_id, driver_memory_gib, cu_count)
+        return self._identities.by_device_id(device_id, driver_memory_gib, cu_count, product)
 
     def by_product(self, product: str, driver_memory_gib: float | None = None) -> Accelerator | None:
         """The model of a product label or name; spaces, hyphens and underscores are equal.

@@ -54,6 +54,28 @@ def test_by_device_id(device_id: str, memory: float | None, units: int | None, e
 
 
 @pytest.mark.parametrize(
+    ("device_id", "memory", "units", "product", "expected"),
+    [
+        ("740c", 64, 104, "AMD_Instinct_MI250X", "MI250X"),
+        ("740c", 64, None, "AMD Instinct MI250X", "MI250X"),
+        ("740c", 64, 110, "AMD_Instinct_MI250", "MI250"),
+        # The product names both, or neither.
+        ("740c", 64, 110, "AMD_Instinct_MI250X_/_MI250", "MI250X"),
+        ("740c", 64, 104, "AMD_Instinct_MI250X_/_MI250", "MI250"),
+        ("740c", 64, 110, "AMD_Instinct_MI300X_OAM", "MI250X"),
+        ("744c", 20, None, "AMD_Radeon_RX_7900_XT", "RX-7900-XT"),
+        ("744c", None, None, "AMD_Radeon_RX_7900_XTX", "RX-7900-XTX"),
+        ("7550", None, None, "AMD_Radeon_RX_9070", "RX-9070"),
+        ("ffff", None, None, "AMD_Instinct_MI250X", None),
+    ],
+)
+def test_of_several_rows_of_a_device_id_the_product_decides(
+    device_id: str, memory: float | None, units: int | None, product: str, expected: str | None
+) -> None:
+    assert name(CATALOG.by_device_id(device_id, memory, units, product)) == expected
+
+
+@pytest.mark.parametrize(
     ("product", "expected"),
     [
         ("AMD_Instinct_MI300X_OAM", "MI300X"),

@@ -41,6 +41,43 @@ def test_a_word_means_each_of_its_boards_and_sizes(word: str, ids: set[str]) -> 
     assert load_catalog().named(word) == tuple(sorted(ids))
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("A6000", "RTX A6000", "rtxa6000"), "RTX-A6000"),
+        (("4090", "RTX 4090", "GeForce RTX 4090"), "RTX-4090"),
+        (("3090",), "RTX-3090"),
+        (("5090",), "RTX-5090"),
+        (("6000 Ada", "RTX 6000 Ada Generation", "6000ada"), "RTX-6000-Ada"),
+        (("4000 Ada",), "RTX-4000-Ada"),
+        (("RTX PRO 6000 Blackwell", "RTX PRO 6000", "PRO 6000", "rtx-pro-6000-blackwell-server-edition", "RTX PRO 6000 Server Edition",
+          "RTX PRO 6000 Max-Q", "RTX PRO 6000 Blackwell Workstation Edition"), "RTX-PRO-6000"),
+        (("RTX PRO 4500 Blackwell", "Pro 4500"), "RTX-PRO-4500"),
+        (("7900XTX", "7900 XTX", "RX7900XTX", "Radeon RX 7900 XTX"), "RX-7900-XTX"),
+        (("7800 XT",), "RX-7800-XT"),
+        (("9070", "RX 9070"), "RX-9070"),
+        (("9070XT",), "RX-9070-XT"),
+        (("6800",), "RX-6800"),
+        (("W7900", "Radeon PRO W7900", "PRO W7900"), "W7900"),
+        (("V710", "PRO V710"), "Radeon-PRO-V710"),
+        (("MI300X OAM", "MI 300 X"), "MI300X"),
+        (("MI355X-OAM",), "MI355X"),
+        (("DGX Spark",), "GB10"),
+        (("Jetson Thor",), "Thor"),
+        (("Strix Halo", "Ryzen AI Max"), "Ryzen-AI-Max"),
+    ],
+)  # fmt: skip
+def test_a_short_name_of_one_row_means_it(words: tuple[str, ...], expected: str) -> None:
+    assert {word: load_catalog().members(word) for word in words} == {word: {expected} for word in words}
+
+
+@pytest.mark.parametrize(
+    "word", ["6000", "RTX 6000", "4500", "7900", "max", "9060 XT", "Blackwell", "Pro", "A4000", "Radeon"]
+)
+def test_a_short_name_of_several_cards_means_none(word: str) -> None:
+    assert load_catalog().members(word) == frozenset()
+
+
 @pytest.mark.parametrize("word", ["", "H", "RTX", "A1", "mi3", "B100", "H100-24GB", "80GB", "nvidia", "gpu-"])
 def test_a_word_that_names_no_model_means_nothing(word: str) -> None:
     assert load_catalog().named(word) == ()
@@ -66,6 +103,9 @@ def test_a_word_that_names_no_model_means_nothing(word: str) -> None:
         ("A100 SXM4", {"A100-40GB", "A100-80GB"}),
         ("V100-PCIE", {"V100-16GB", "V100-32GB"}),
         ("A100-NVL", set()),
+        ("A5000", {"RTX-A5000"}),
+        ("RTX A5000", {"RTX-A5000"}),
+        ("RTX-5000", set()),
         ("L4-PCIe", set()),
         ("NVIDIA", set()),
     ],
@@ -77,6 +117,7 @@ def test_a_job_s_word_means_its_boards_and_what_has_no_row(word: str, ids: set[s
         "GH200-144G-HBM3e",
         "Tesla-V100-SXM2-12GB",
         "A100X",
+        "RTX-A5000",
         "GeForce-RTX-4090-D",
     )
     assert load_catalog().members(word, unlisted) == ids

@@ -565,3 +565,18 @@ def test_a_newer_nvidia_device_without_any_row_has_bf16_and_nothing_else_is_prom
     (pool,) = fleet(node("r", rubin)).pools
     assert pool.accelerator is not None
     assert pool.accelerator.features == {"BF16"}
+
+
+@pytest.mark.parametrize(
+    ("product", "units", "name"),
+    [
+        ("AMD_Instinct_MI250X", "104", "MI250X"),
+        ("AMD_Instinct_MI250", "110", "MI250"),
+        ("AMD_Instinct_MI250X_/_MI250", "110", "MI250X"),
+        ("AMD_Instinct_MI250X_/_MI250", "104", "MI250"),
+    ],
+)
+def test_of_models_that_share_a_device_id_the_product_decides(product: str, units: str, name: str) -> None:
+    labels = {"amd.com/gpu.device-id": "740c", "amd.com/gpu.product-name": product, "amd.com/gpu.cu-count": units}
+    found = facts(MI250X, 8, labels=without(MI250X, "beta.") | labels)
+    assert (found.name, found.problem, found.warnings) == (name, None, ())

@@ -261,9 +261,9 @@ def test_an_admin_names_a_model_as_a_job_does(word: str) -> None:
         ),
         (
             [node("n", H100, labels=X)],
-            {"accelerator": "MI300X-OAM"},
+            {"accelerator": "MI300X-HGX"},
             Reason.ACCELERATOR_UNKNOWN,
-            "spec.accelerator MI300X-OAM is in no catalog row; the nearest is MI300X",
+            "spec.accelerator MI300X-HGX is in no catalog row; the nearest is MI300X",
         ),
         (
             [node("n", H100, labels=X)],

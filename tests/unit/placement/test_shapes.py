@@ -110,7 +110,7 @@ def test_the_fix_names_the_field_of_the_shape() -> None:
     ("word", "meant", "model"),
     [
         ("A100-XSM", ["A100"], "H100-SXM"),
-        ("A100 SXM4 80 GB", ["A100-80GB"], "H100-SXM"),
+        ("A100 SMX4 80 GB", ["A100-80GB"], "H100-SXM"),
         ("h10", ["H100"], "A100-80GB"),
         ("DGX H100", ["H100"], "A100-80GB"),
         ("mi30", ["MI300A", "MI300X", "MI308X"], "A100-80GB"),

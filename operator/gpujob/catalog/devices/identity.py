@@ -43,6 +43,10 @@ _MACHINE_WITH_COUNT: Final = re.compile(
 _VARIANT: Final = re.compile(r"sxm[2-6]?|pcie|nvl|[0-9]{1,3}gb?|hbm[0-9]e?")
 """Last words of ids and of labels' names that distinguish a model's boards, sizes and kinds of memory."""
 _BRANDS: Final = frozenset({"nvidia", "amd", "tesla", "instinct", "geforce", "gpu"})
+_LINES: Final = frozenset({"rtx", "rx", "quadro", "radeon", "pro", "jetson", "ryzen"})
+"""Words before a model's name that a user may leave out; a number alone says nothing without PRO (RTX PRO 6000, RTX 6000 Ada)."""
+_GENERATIONS: Final = frozenset({"blackwell", "edition", "generation"})
+"""Words of labels and data sheets that distinguish no model from another one."""
 _BOARD: Final = re.compile(r"sxm[2-6]")
 _VARIANTS: Final = ("pcie", "nvl")
 """Words that distinguish a model's other boards from the one that its bare name means."""
@@ -68,7 +72,7 @@ class Identities:
     """The rows, indexed by every name that labels use."""
 
     __slots__ = (
-        "_cloud_names", "_device_ids", "_families", "_gke", "_joined", "_members", "_products", "_words", "ids"
+        "_cloud_names", "_device_ids", "_families", "_gke", "_joined", "_members", "_products", "_short", "_words", "ids"
     )  # fmt: skip
 
     def __init__(self, accelerators: Sequence[Accelerator]) -> None:
@@ -79,6 +83,7 @@ class Identities:
         self._cloud_names = _index((key, row) for row in accelerators for key in row.cloud_names)
         self._joined = _index((joined(row.id), row) for row in self.ids.values())
         self._families = _index((name, row) for row in self.ids.values() for name in {*_families(row.id)})
+        self._short = _index((key, row) for row in accelerators for key in _short_names(row))
         exact = {_plain(row.id): (row,) for row in accelerators}
         self._members = lru_cache(maxsize=1024)(self._of_rows)
         self._words = {**_index((_base(row.id)[0], row) for row in accelerators), **exact}
@@ -88,7 +93,8 @@ class Identities:
 
         An id in any case and with any separators is itself. A model's bare name means each of its boards and sizes (H100, A100,
         MI300), with a size only those of that size (A100 80GB); brands and the digit of SXM5 change nothing. A label's name means
-        the device that it identifies, also without its brand (H100-80GB-HBM3); so does GKE's name for it.
+        the device that it identifies, also without its brand (H100-80GB-HBM3); so does GKE's name for it, and a short name of one
+        row alone (4090, A6000, 7900XTX, RTX PRO 6000 Blackwell).
         """
         if word in self.ids:
             return (word,)
@@ -98,6 +104,9 @@ class Identities:
             labels = (plain, *(f"{brand}-{plain}" for brand in sorted(_BRANDS)))
             rows = next(filter(None, map(self._products.get, labels)), ())
             found = [row for row in rows if row.support != "unsupported"] or list(rows)
+        if not found:
+            short = self._short.get(_without_generations(_words(plain)), ())
+            found = list(short) if len(short) == 1 else []
         return tuple(sorted({row.id for row in found}))
 
     def members(self, word: str, unlisted: Iterable[str] = ()) -> frozenset[str]:
@@ -139,10 +148,13 @@ class Identities:
         labels = [_plain(product).split("-") for product in self.ids[identity].products]
         return all(any(word in label for label in labels) for word in words)
 
-    def by_device_id(self, device_id: str, memory_gib: float | None, units: int | None) -> Accelerator | None:
-        """The row of an AMD PCI device id."""
+    def by_device_id(
+        self, device_id: str, memory_gib: float | None, units: int | None, product: str = ""
+    ) -> Accelerator | None:
+        """The row of an AMD PCI device id; of several, that of this product, unless its name is of several (MI250X / MI250)."""
         rows = self._device_ids.get(device_id.lower().removeprefix("0x"), ())
-        return _only(rows, memory_gib, units)
+        of_product = () if "/" in product else self._products.get(_plain(product), ())
+        return _only([row for row in rows if row in of_product] or rows, memory_gib, units)
 
     def by_product(self, product: str, memory_gib: float | None) -> Accelerator | None:
         """The row of a product label or name; an unknown one is matched by its words: A100-PCIE-80GB, MI325."""
@@ -265,7 +277,30 @@ def _begun_by(name: str) -> Set[str]:
     """
     words = _words(name)
     least = 1 if words and _MODEL.fullmatch(words[0]) else max(1, len(words))
-    return {*_families(name), *("".join(words[:end]) for end in range(least, len(words) + 1))}
+    begun = ("".join(words[:end]) for end in range(least, len(words) + 1))
+    return {*_families(name), *begun, *_tails(name)}
+
+
+def _short_names(row: Accelerator) -> set[str]:
+    """What users call a row beside its id: its name, what stands in parentheses after it (DGX Spark), and its labels' names."""
+    name, _, alias = row.name.removesuffix(")").partition("(")
+    return {tail for each in (row.id, name, alias, *row.products) for tail in _tails(each)}
+
+
+def _tails(name: str) -> Iterator[str]:
+    """A name without generations and without the line's words before it, joined: rtxpro6000, pro6000; rtxa6000, a6000."""
+    words = _words(name)
+    while words:
+        tail = _without_generations(words)
+        yield from filter(None, {tail, tail.removesuffix("workstation"), tail.removesuffix("server")})
+        is_number = len(words) > 1 and words[1].isdigit()
+        if words[0] not in _LINES or len(words) == 1 or (words[0] == "pro" and is_number):
+            return
+        words = words[1:]
+
+
+def _without_generations(words: Iterable[str]) -> str:
+    return "".join(word for word in words if word not in _GENERATIONS)
 
 
 def _boards(row: Accelerator) -> set[str]:

@@ -147,7 +147,7 @@ def _witnesses(node: Node, labels: AmdLabels, instance_type: str, catalog: Catal
     gib = max(sizes) // GIB if sizes else None
     units = max((whole_number(text) or 0 for text in labels.values("cu-count")), default=0) or None
     device, product = labels.value("device-id"), labels.value("product-name")
-    by_id = catalog.by_device_id(device, gib, units) if device else None
+    by_id = catalog.by_device_id(device, gib, units, product or "") if device else None
     by_product = catalog.by_product(product, gib) if product else None
     found = [
         *([Witness("amd.com/gpu.device-id", by_id, own=True)] if by_id else []),
