@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from typing import Final
 
+from gpujob.catalog.devices.machine_names import MACHINE
 from gpujob.catalog.entities import Accelerator
 from gpujob.values.quantity import GI, KI
 
@@ -26,20 +27,6 @@ _TRADE_WORDS: Final = frozenset((
 _GIGABYTES: Final = re.compile(r"([0-9]{1,3})gb?")
 _UNIT_APART: Final = re.compile(r"(?<=[0-9])-(?=gb?(?:-|$))")
 """The separator in H100 80 GB: a size is one word."""
-_MACHINE: Final = re.compile(
-    r"gpu[-_].+|[bv]m\.gpu\.[a-z].+|standard_nd[0-9]+[a-z]+_.+_v[0-9]+|gx[0-9]d?-[0-9]+x[0-9]+x[0-9]+.+"
-    r"|[a-z0-9]+-[0-9]+gb(?:-[a-z]+)*\.[0-9]+x",
-    re.IGNORECASE,
-)
-"""Names of machines that contain a model's name and have whole devices: gpu-h100-sxm, gpu_8x_h100_sxm5, gpu-mi300x8-1536gb;
-Oracle's BM.GPU.MI355X-v1.8, Azure's Standard_ND128isr_GB300_v6, IBM's gx3d-160x1792x8mi300x, Crusoe's h100-80gb-sxm-ib.8x.
-"""
-_MACHINE_WITH_COUNT: Final = re.compile(
-    r"gpu-[a-z0-9]+x([1-9][0-9]?)-[0-9]+gb|gpu_([1-9][0-9]?)x_.+|gx[0-9]d?-[0-9]+x[0-9]+x([1-9][0-9]?)[a-z].*"
-    r"|[a-z0-9]+-[0-9]+gb(?:-[a-z]+)*\.([1-9][0-9]?)x",
-    re.IGNORECASE,
-)
-"""Names of machines that contain the number of their devices: those of DigitalOcean, Lambda, IBM and Crusoe."""
 _VARIANT: Final = re.compile(r"sxm[2-6]?|pcie|nvl|[0-9]{1,3}gb?|hbm[0-9]e?")
 """Last words of ids and of labels' names that distinguish a model's boards, sizes and kinds of memory."""
 _BRANDS: Final = frozenset({"nvidia", "amd", "tesla", "instinct", "geforce", "gpu"})
@@ -60,12 +47,6 @@ _TIMES: Final = (
 )
 _SHARED: Final = re.compile(r"-SHARED$|-MIG-.*$", re.IGNORECASE)
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
-
-
-def devices_in_machine_name(name: str) -> int | None:
-    """The number of whole devices in a machine's name; None if its form has none."""
-    found = _MACHINE_WITH_COUNT.fullmatch(name)
-    return int(next(filter(None, found.groups()))) if found else None
 
 
 class Identities:
@@ -182,7 +163,7 @@ class Identities:
         """The row of the one model in a machine's name; None if it contains none, or several."""
         tokens = re.split(r"[-.]", _plain(name))
         words = {form.sub("", token) for token in tokens for form in _TIMES} | set(tokens)
-        if not _MACHINE.fullmatch(name):
+        if not MACHINE.fullmatch(name):
             words = {word for word in words if _INSTINCT.fullmatch(word)}
         sizes = [int(match[1]) * KI for token in tokens if (match := _GIGABYTES.fullmatch(token))]
         for size in (None, *sizes):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpujob.catalog.catalog import Catalog
-from gpujob.catalog.devices.identity import devices_in_machine_name
+from gpujob.catalog.devices.machine_names import devices_in_machine_name
 from gpujob.catalog.entities import Accelerator
 from gpujob.catalog.images.versions import release
 from gpujob.fleet.kubernetes.objects import Labels
