@@ -251,7 +251,7 @@ def _families(identity: str) -> Iterator[str]:
         yield words[0][:-1]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # 25 µs against 0.1, for each name in a job and each device without a row
 def _begun_by(name: str) -> Set[str]:
     """What the name of a device without a row may be called: itself, its families, and where its first word is a whole model's name
     (h100, not rtx) all that it begins with, because boards, sizes and slices follow.
