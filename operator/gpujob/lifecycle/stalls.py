@@ -108,8 +108,8 @@ def _never_reported(job: JobRecord, telemetry: Telemetry, now: datetime) -> Stal
         return None
     return Stall(
         f"no first step for {counted(int(seconds), 'second')}; the bound is {bound:g} seconds "
-        "(spec.stall.firstStepSeconds, 1800 when absent); no process of the first pod has made an optimizer, or said "
-        "gpujob_report.step()"
+        f"(spec.stall.firstStepSeconds, {FIRST_STEP:g} when absent); no process of the first pod has "
+        "made an optimizer, or called gpujob_report.step()"
     )
 
 

@@ -301,7 +301,7 @@ def test_a_program_that_never_reported_counts_only_where_the_job_says_so(
     if found:
         assert found.message == (
             "no first step for 1800 seconds; the bound is 1800 seconds (spec.stall.firstStepSeconds, 1800 when absent); no process of "
-            "the first pod has made an optimizer, or said gpujob_report.step()"
+            "the first pod has made an optimizer, or called gpujob_report.step()"
         )
 
 
