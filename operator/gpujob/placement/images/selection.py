@@ -61,6 +61,7 @@ class ImageSelector:
         "_catalog",
         "_demand",
         "_far",
+        "_has_own_word",
         "_of_job",
         "_of_stacks",
         "_own",
@@ -71,6 +72,8 @@ class ImageSelector:
     def __init__(self, demand: Demand, catalog: Catalog) -> None:
         self._demand, self._catalog = demand, catalog
         self._required = filters.required_by(demand, catalog)
+        # Whether the job brings images, or facts about devices.
+        self._has_own_word = bool(demand.own_images) or demand.gfx_override is not None
         self._of_job: dict[str, Findings] = {}
         self._far: dict[str, float] = {}
         self._of_stacks: dict[Backend, Findings] = {}
@@ -136,11 +139,6 @@ class ImageSelector:
         if found is None:
             found = self._own[pool.equipment] = self._suited(pool)
         return found
-
-    @property
-    def _has_own_word(self) -> bool:
-        """Whether the job brings images, or facts about devices."""
-        return bool(self._demand.own_images) or self._demand.gfx_override is not None
 
     def _suited(self, pool: Pool) -> Suitability:
         demand, catalog = self._demand, self._catalog

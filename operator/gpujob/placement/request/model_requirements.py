@@ -105,7 +105,7 @@ def shape_of(model: ModelDemand, catalog: Catalog) -> ModelShape | None:
     if model.parameters:
         return usual_shape(model.parameters, **said)
     known = catalog.model(model.name or "")
-    return None if known is None else known_shape(known, **said)
+    return known_shape(known, **said) if known is not None and said else known
 
 
 def workload_of(model: ModelDemand, catalog: Catalog) -> Workload | None:
