@@ -198,3 +198,26 @@ def test_the_driver_that_is_asked_for_is_the_oldest_that_any_image_of_the_pool_n
     assert found.candidates[0].reasons[0].message == f"has driver {driver}, needs {need}"
     newer = decision(node("n", gpu, labels={"nvidia.com/cuda.driver-version.full": need}), catalog=load_catalog())
     assert newer.verdict is Verdict.PLACED
+
+
+@pytest.mark.parametrize(
+    ("module", "release"),
+    [
+        # Of images that were not tried with a module the one nearest to it, older or newer.
+        ("6.10.5", "7.2"),
+        ("6.3.6", "7.2"),
+        ("6.13.0", "7.2"),
+        ("9.9.9", "10.0"),
+        # Among modules that both were tried with, and if none is known, the newer release.
+        ("6.16.13", "10.0"),
+        (None, "10.0"),
+    ],
+)
+def test_the_image_nearest_to_an_untested_driver(module: str | None, release: str) -> None:
+    both = images({**ROCM, "name": "new", "backendVersion": "10.0"}, {**ROCM, "name": "old"})
+    assert candidate(MI300X, both, driver(module)).runtime.name == {"7.2": "old", "10.0": "new"}[release]
+
+
+def test_a_plain_image_goes_before_a_nearer_driver() -> None:
+    both = images({**ROCM, "name": "new", "backendVersion": "10.0", "preference": 10}, {**ROCM, "name": "old"})
+    assert candidate(MI300X, both, driver("6.10.5")).runtime.name == "new"

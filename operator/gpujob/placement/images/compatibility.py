@@ -7,6 +7,7 @@ of a decision.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.entities import Feature
 from gpujob.fleet.pools.equipment import Equipment
 from gpujob.fleet.pools.pool import Pool
-from gpujob.placement.images import filters
+from gpujob.placement.images import drivers, filters
 from gpujob.placement.images.image import Image, shipped_images
 from gpujob.values.derived import derived
 from gpujob.values.finding import Finding
@@ -35,7 +36,8 @@ class Suitability:
     """The findings of some equipment about images; `override` is the job's HSA_OVERRIDE_GFX_VERSION, if it has one."""
 
     def __init__(self, equipment: Equipment, images: Sequence[Image], override: str | None = None) -> None:
-        self._equipment, self._images = equipment, images
+        images = self._images = nearest_to_driver(equipment, images)
+        self._equipment = equipment
         # Equal findings are one object, so that comparing images is cheap.
         known: dict[Findings, Findings] = {}
         said = ((image, *_verdict(equipment, image, override)) for image in images)
@@ -76,6 +78,18 @@ class Suitability:
         if feature.name not in self._missing_on_device:
             self._missing_on_device[feature.name] = filters.missing_on_device(feature, self._equipment)
         return self._missing_on_device[feature.name]
+
+
+def nearest_to_driver(equipment: Equipment, images: Sequence[Image]) -> Sequence[Image]:
+    """The images in their order, with their ranks in it: of equally preferred ones that were not tried with the host's driver first
+    those whose drivers are the nearest to it.
+    """
+    far = {image.rank: drivers.untested_by(equipment, image.facts) for image in images}
+    if not any(far.values()):
+        return images
+    preferred = {image.rank: image.facts.preference if image.facts else 0 for image in images}
+    in_order = sorted(images, key=lambda image: (-preferred[image.rank], far[image.rank], image.rank))
+    return tuple(replace(image, rank=rank) for rank, image in enumerate(in_order))
 
 
 def suitability(pool: Pool, catalog: Catalog) -> Suitability:

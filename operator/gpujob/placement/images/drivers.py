@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gpujob.catalog.images.runtime import Runtime
-from gpujob.catalog.images.versions import Release, at_least, release
+from gpujob.catalog.images.versions import Release, apart, at_least, release
 from gpujob.fleet.pools.equipment import Equipment
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import Backend, Reason
@@ -75,6 +75,20 @@ def warnings(equipment: Equipment, runtime: Runtime | None) -> Iterator[Finding]
     if need and at_least(equipment.driver, need) is False and _forward(equipment, runtime):
         sentence = "driver {} is older than {}: the compatibility package in the image must make up for it"
         yield Finding(Reason.DRIVER_FORWARD, sentence, (equipment.driver, need))
+
+
+def untested_by(equipment: Equipment, runtime: Runtime | None) -> float:
+    """The distance of the host's driver from the drivers that an image was tried with; 0 among them, and if either is unknown."""
+    if runtime is None or equipment.driver is None:
+        return 0.0
+    oldest, newest = _tested(runtime)
+    has, need = equipment.driver, _needed(runtime)
+    beyond = (oldest and at_least(has, oldest) is False and oldest) or (
+        newest and at_least(newest, has) is False and newest
+    )
+    if not beyond and need and at_least(has, need) is False and _forward(equipment, runtime):
+        beyond = need
+    return apart(release(has), release(beyond)) if beyond else 0.0
 
 
 def may_not_compile(equipment: Equipment, runtime: Runtime) -> Iterator[Finding]:
