@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ from gpujob.catalog.catalog import Catalog
 from gpujob.catalog.files.load import load_catalog
 from gpujob.placement.engine.choose import choose
 from gpujob.placement.engine.decide import decide
+from gpujob.placement.report.summary import summary
 from gpujob.placement.suggestions.search import with_fix
 
 LIMIT = "spec.placement.maxPricePerHour"
 SMALL = {"cpu": "16", "memory": "60Gi", "ephemeral-storage": "100Gi"}
 CHEAP = node("t", T4, price="0.98", allocatable=SMALL, capacity=SMALL)
+UNPRICED = replace(ANY_IMAGES, prices=())
 DEAR = node("h", H100, price="6.88")
 
 
@@ -187,3 +190,43 @@ def test_the_program_is_cut_after_the_lists_and_before_the_vendor(
     objects: list[Object], spec: dict[str, Any], right: tuple[str, object]
 ) -> None:
     assert change(*objects, **spec) == right
+
+
+@pytest.mark.parametrize(
+    ("there", "spec", "why", "change"),
+    [
+        # The number of nodes, that of GPUs and what a pod needs lack whatever the limit is.
+        ((CHEAP,), {"nodes": 2}, "needs 2 nodes with 8 GPUs each", ("spec.nodes", 1)),
+        ((CHEAP,), {"gpusPerNode": 16}, "needs 16 GPUs on one node", ("spec.gpusPerNode", 8)),
+        ((CHEAP,), {"resources": {"memory": "70Gi"}}, "needs 70Gi memory on one node", None),
+        ((CHEAP,), {"resources": {"ephemeralStorage": "200Gi"}}, "needs 200Gi ephemeral-storage on one node", None),
+    ],
+)
+def test_the_price_is_the_last_reason(
+    there: tuple[Object, ...], spec: dict[str, Any], why: str, change: tuple[str, object] | None
+) -> None:
+    limit = {"placement": {"maxPricePerHour": "0.97" if change is None else "7.85"}, "gpusPerNode": 8, **spec}
+    known = fleet(*there, catalog=ANY_IMAGES)
+    found = with_fix(decide(demand(**limit), known, ANY_IMAGES), known, ANY_IMAGES)
+    assert f"can never run it: {why}" in summary(found)
+    assert change is None or (found.fix is not None and [(c.field, c.after) for c in found.fix.changes] == [change])
+
+
+@pytest.mark.parametrize(
+    ("placement", "change"),
+    [
+        # The job names the one device or pool that it wants: an admin can give it a price.
+        ({"accelerators": {"allow": ["H200"]}}, (LIMIT, None)),
+        ({"pools": {"allow": ["h200-ondemand"]}}, (LIMIT, None)),
+        # With several names, or none, a known price goes before none at all.
+        ({"accelerators": {"allow": ["H200", "T4"]}}, (LIMIT, "0.98")),
+        ({}, (LIMIT, "0.98")),
+    ],
+)
+def test_the_device_that_a_job_names_has_no_price(placement: dict[str, Any], change: tuple[str, object]) -> None:
+    known = fleet(CHEAP, DEAR, node("g", H200), catalog=UNPRICED)
+    limited = demand(placement={"maxPricePerHour": "0.90", **placement})
+    found = with_fix(decide(limited, known, UNPRICED), known, UNPRICED)
+    assert found.fix is not None
+    assert [(each.field, each.after) for each in found.fix.changes] == [change]
+    assert ("give the pool a price in a GPUPool" in summary(found)) is (change[1] is None)

@@ -102,19 +102,24 @@ def _each(findings: Iterable[Finding]) -> Iterator[str]:
     return (f"; {finding.message}" for finding in findings)
 
 
+OF_PRICE: Final = (Reason.PRICE_CAP, Reason.PRICE_UNKNOWN)
+"""Reasons that come last: no other price helps where another reason holds, and what answers that one changes the price."""
+
 MOST_REASONS: Final = 4
 """The most reasons of one pool in a sentence or a table; JSON has all."""
 
 
 def reasons_text(candidate: Candidate, reasons: Sequence[Finding], *, every: bool = False) -> str:
     """The first of a candidate's reasons. Of an unavailable one also what else it waits for, of a rejected one what else the same
-    rule rejects; what an admin can fix is no reason that it never runs, and comes first where it is to be fixed. With `every` all
-    reasons: no change of the job helps, so one that a change would answer hides none that lies in the cluster.
+    rule rejects, the price last; what an admin can fix is no reason that it never runs, and comes first where it is to be fixed. With
+    `every` all reasons: no change of the job helps, so one that a change would answer hides none that lies in the cluster.
     """
     said: list[str] = []
     if candidate.outcome in (Outcome.REJECTED, Outcome.MISCONFIGURED):
         first = candidate.outcome is Outcome.MISCONFIGURED
-        reasons = sorted(reasons, key=lambda finding: (finding.reason in FIXABLE_REASONS) is not first)
+        reasons = sorted(
+            reasons, key=lambda each: ((each.reason in FIXABLE_REASONS) is not first, each.reason in OF_PRICE)
+        )
     for finding in reasons:
         alike = every or candidate.outcome is Outcome.BUSY or finding.reason is reasons[0].reason
         if alike and not any(finding.message in earlier for earlier in said):

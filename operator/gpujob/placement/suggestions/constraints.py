@@ -18,7 +18,7 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.request.demand import DEFAULT_DEVICES, Demand, OwnRuntime
 from gpujob.placement.scoring.candidate import Candidate
 from gpujob.placement.suggestions import costs
-from gpujob.placement.suggestions.proposal import Proposal, cut, proposed
+from gpujob.placement.suggestions.proposal import DEVICES, Proposal, cut, is_of_parts, proposed
 from gpujob.values.finding import listed
 from gpujob.values.quantity import MAX_PRICE, exact_dollars, shown_dollars
 from gpujob.values.vocabulary import DeviceKind, Precision
@@ -181,8 +181,9 @@ def more_devices(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
         before = None if demand.devices == DEFAULT_DEVICES else list(demand.devices)
         changed = demand.but(devices=wider)
         of_name = kind is DeviceKind.INTEGRATED and _is_named(demand, candidate)
-        cost = costs.DEVICE_KIND_OF_A_NAME if of_name else costs.DEVICE_KIND_ADDED
-        yield cut(cost, "spec.placement.devices", before, list(wider), changed)
+        cost = costs.SMALLER_DEVICE if is_of_parts(candidate.pool) else costs.DEVICE_KIND_ADDED
+        cost = costs.DEVICE_KIND_OF_A_NAME if of_name else cost
+        yield cut(cost, DEVICES, before, list(wider), changed)
     if gang.gpus_per_node > 1:
         single = demand.changed(gang, replace(gang, gpus_per_node=1))
         yield cut(costs.ONE_GPU, gang.field("gpusPerNode"), gang.gpus_per_node, 1, single)
@@ -209,7 +210,9 @@ def higher_price(demand: Demand, candidate: Candidate, fleet: Fleet, catalog: Ca
     before = demand.as_written("max_price", exact_dollars(demand.max_price))
     if price is None or price > MAX_PRICE:
         # A limit that is known to be enough goes before none at all.
-        yield proposed(costs.PRICE_LIMIT_DROPPED, field, before, None, demand.but(max_price=None))
+        of_name = price is None and _names_one(demand)
+        cost = costs.PRICE_UNKNOWN_OF_A_NAME if of_name else costs.PRICE_LIMIT_DROPPED
+        yield proposed(cost, field, before, None, demand.but(max_price=None))
         return
     distance = _raised(price / max(demand.max_price, 1) - 1)
     if price <= DOUBLE * demand.max_price and _names_one(demand):

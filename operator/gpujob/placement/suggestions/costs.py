@@ -57,6 +57,8 @@ FEATURE_DROPPED: Final = 0.55
 """Features are left out, plus `EACH_FEATURE` for each."""
 EACH_FEATURE: Final = 0.05
 VERSION_DROPPED: Final = 0.59
+SMALLER_DEVICE: Final = 0.592
+"""Parts or shares of a device for a job that takes whole ones: more than fewer GPUs or nodes, which leave each GPU its memory."""
 OTHER_VENDOR: Final = 0.595
 """A vendor, or a device of another one, is added to those that the job allows."""
 UNKNOWN_NAME_DROPPED: Final = 0.6
@@ -74,6 +76,8 @@ NEXT_METHOD: Final = 0.05
 PRICE_BY_SHARE: Final = 0.8
 """The share up to which a raised price limit costs that share; beyond, less and less, and never `PRICE_AT_MOST`."""
 PRICE_AT_MOST: Final = 0.9
+PRICE_UNKNOWN_OF_A_NAME: Final = 0.905
+"""The price limit is left out for the one device or pool that the job names, whose price nobody gave: less than another device."""
 CATALOG_IMAGES: Final = 0.9
 """The job's own images give way to the catalog's."""
 ONE_GPU: Final = 0.9

@@ -8,11 +8,12 @@ from typing import Final
 
 from gpujob.catalog.catalog import Catalog
 from gpujob.fleet.pools.fleet import Fleet
+from gpujob.fleet.pools.pool import Pool
 from gpujob.placement.request.demand import Demand
 from gpujob.placement.scoring.candidate import Candidate, Change
 from gpujob.placement.suggestions import costs
 from gpujob.values.finding import listed
-from gpujob.values.vocabulary import Reason
+from gpujob.values.vocabulary import DeviceKind, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,9 @@ class Proposal:
     change: Change
     demand: Demand
 
+
+DEVICES: Final = "spec.placement.devices"
+"""The field that `constraints.more_devices` changes."""
 
 Repair = Callable[[Demand, Candidate, Fleet, Catalog], Iterator[Proposal]]
 """The changes that answer one reason of a rejected candidate; a decision verifies them afterwards."""
@@ -49,6 +53,11 @@ def risks_of(placed: Candidate) -> str:
     """Why the model may not run as a fix places it; empty if it surely runs."""
     reasons = {each.reason for each in placed.warnings}
     return "".join(clause for reason, clause in RISKS.items() if reason in reasons)
+
+
+def is_of_parts(pool: Pool) -> bool:
+    """Whether the devices of a pool are less than whole ones."""
+    return pool.kind in (DeviceKind.PARTITION, DeviceKind.SHARED)
 
 
 def instruction(every: Sequence[Change]) -> str:

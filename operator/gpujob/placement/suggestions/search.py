@@ -28,7 +28,7 @@ from gpujob.placement.suggestions.proposal import Proposal, Repair, instruction,
 from gpujob.placement.suggestions.repairs import REPAIRS
 from gpujob.placement.suggestions.requests import smaller_disk
 from gpujob.placement.suggestions.spelling import closest_spellings
-from gpujob.placement.suggestions.steps import OF_MODEL, Step, distinct, pursued
+from gpujob.placement.suggestions.steps import OF_MODEL, Step, distinct, fix_of, pursued
 from gpujob.values.finding import Finding
 from gpujob.values.vocabulary import FIXABLE_REASONS, Outcome, Reason, Verdict
 
@@ -77,10 +77,10 @@ def fix_in_pieces(decision: Decision, fleet: Fleet, catalog: Catalog) -> Pieces[
     # The same change may help several pools; the message names the pool that the job would get.
     choice = choose(found.demand, fleet, catalog).choice
     if choice is not None:
-        fix = _fix(replace(found, pool=choice.candidate.pool.name))
+        fix = fix_of(replace(found, pool=choice.candidate.pool.name), fleet)
         return replace(decision, fix=replace(fix, message=fix.message + risks_of(choice.candidate)))
     nearest = decide(found.demand, fleet, catalog, found.pool or None).candidates[0]
-    fix = _fix(replace(found, pool=nearest.pool.name))
+    fix = fix_of(replace(found, pool=nearest.pool.name), fleet)
     return replace(decision, fix=replace(fix, message=f"{fix.message}, {state_now(nearest)}"))
 
 
@@ -116,7 +116,7 @@ def fix_for_pool(decision: Decision, pool: Pool, fleet: Fleet, catalog: Catalog)
     """The smallest change that makes a job fit one pool that rejects it; if there is none, a sentence that says so."""
     of_pool = tuple(candidate for candidate in decision.candidates if candidate.pool.name == pool.name)
     found = finished(_searched(decision, of_pool, fleet, catalog, pool.name))
-    return found if isinstance(found, str) else _fix(found)
+    return found if isinstance(found, str) else fix_of(found, fleet)
 
 
 def _searched(
@@ -342,7 +342,3 @@ def _cheapest(step: Step, start: Demand, fleet: Fleet, catalog: Catalog, only: s
         if lowered is not None and (now is None or lowered < now) and _helps(cheaper, fleet, catalog)[0]:
             return cheaper
     return step
-
-
-def _fix(step: Step) -> Fix:
-    return Fix(f"{instruction(step.changes)} it would fit pool {step.pool}", step.changes, step.pool, step.demand)

@@ -7,8 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.request.demand import Demand
-from gpujob.placement.scoring.candidate import Change
+from gpujob.placement.scoring.candidate import Change, Fix
+from gpujob.placement.suggestions.proposal import DEVICES, instruction, is_of_parts
+from gpujob.values.quantity import format_bytes
 
 PURSUED: Final = 24
 """The nearest changes that do not help alone, to which a further change is added; half of them whatever their fields."""
@@ -100,3 +103,12 @@ def _in_turns(steps: Iterable[Step]) -> list[Step]:
         else:
             (kinds if alike[kind] == 1 else first if alike[fields] == 1 else others).append(step)
     return [*near, *kinds, *first, *others]
+
+
+def fix_of(step: Step, fleet: Fleet) -> Fix:
+    """The fix of a step; one for parts or shares of devices says how small they are."""
+    pool = fleet.pool(step.pool) if DEVICES in step.fields else None
+    small = f" with devices of {format_bytes(pool.memory)}" if pool and pool.memory and is_of_parts(pool) else ""
+    return Fix(
+        f"{instruction(step.changes)} it would fit pool {step.pool}{small}", step.changes, step.pool, step.demand
+    )
