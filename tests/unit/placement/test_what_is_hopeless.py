@@ -167,25 +167,25 @@ TAINTED = "its node has taint team=a:NoSchedule; tolerate it in a GPUPool (spec.
 
 
 @pytest.mark.parametrize(
-    ("objects", "spec", "first", "cluster"),
+    ("objects", "spec", "first", "second"),
     [
         ([node("a", H100, price="2", taints=[TAINT])], CAP,
-         "costs $2.00 an hour, placement.maxPricePerHour is $1.00", TAINTED),
+         TAINTED, "costs $2.00 an hour, placement.maxPricePerHour is $1.00"),
         ([node("a", H100, price="2", taints=[TAINT])], {"gpusPerNode": 16},
          "needs 16 GPUs on one node, the largest node has 8", TAINTED),
         ([node("a", MI300X, price="2", taints=[TAINT])], {"placement": {"vendors": ["NVIDIA"]}},
          "placement.vendors names only NVIDIA", TAINTED),
         ([node("a", H100, price="2"), quota(**{"requests.nvidia.com/gpu": "0"})], CAP,
-         "costs $2.00 an hour, placement.maxPricePerHour is $1.00",
-         "ResourceQuota team: requests.nvidia.com/gpu needs 1, 0 left of 0"),
+         "ResourceQuota team: requests.nvidia.com/gpu needs 1, 0 left of 0",
+         "costs $2.00 an hour, placement.maxPricePerHour is $1.00"),
     ],
 )  # fmt: skip
 def test_a_reason_that_a_change_of_the_job_answers_hides_none_of_the_cluster(
-    objects: list[Object], spec: dict[str, Any], first: str, cluster: str
+    objects: list[Object], spec: dict[str, Any], first: str, second: str
 ) -> None:
     found = decided(*objects, **spec)
     assert found.hopeless == HOPELESS
-    assert summary(found).endswith(f"can never run it: {first}; {cluster}; {HOPELESS}")
+    assert summary(found).endswith(f"can never run it: {first}; {second}; {HOPELESS}")
 
 
 def takes_none(name: str, **more: Any) -> Object:
