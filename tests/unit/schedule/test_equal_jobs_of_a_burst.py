@@ -43,14 +43,16 @@ SPECS: list[dict[str, Any]] = [
     {"nodes": 2, "gpusPerNode": 1},
     {"placement": {"objective": "Speed"}},
     {"placement": {"vendors": ["AMD"]}},
-    {"placement": {"accelerators": {"allow": ["L4"]}}, "gpuMemory": "20Gi"},
+    {"placement": {"vendors": ["AMD"]}, "gpusPerNode": 3},
 ]
 
 
+@pytest.mark.parametrize("at_once", [False, True], ids=["at the end", "at once"])
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_each_job_of_a_burst_gets_the_decision_of_its_own_snapshot(spec: dict[str, Any]) -> None:
-    start, known = fleet(*NODES), LastRejections()
-    placings = cycle(known, start, burst(12, **spec))
+def test_each_job_of_a_burst_gets_the_decision_of_its_own_snapshot(spec: dict[str, Any], at_once: bool) -> None:
+    """Whether the decisions are read during the cycle, so that later jobs of the burst know what earlier ones found, or after it."""
+    run = SchedulingCycle(ANY_IMAGES, refusals=LastRejections()).run(burst(12, **spec), fleet(*NODES), ALWAYS)
+    placings = [placing for placing in run if placing is not None and (not at_once or placing.decision)]
     assert {placing.verdict for placing in placings} >= {Verdict.PLACED}
     for placing in placings:
         answer = placing.answer
