@@ -77,7 +77,7 @@ PRICE_BY_SHARE: Final = 0.8
 """The share up to which a raised price limit costs that share; beyond, less and less, and never `PRICE_AT_MOST`."""
 PRICE_AT_MOST: Final = 0.9
 PRICE_UNKNOWN_OF_A_NAME: Final = 0.905
-"""The price limit is left out for the one device or pool that the job names, whose price nobody gave: less than another device."""
+"""The price limit is left out for the one device or pool that the job names, whose price is unknown: less than another device."""
 CATALOG_IMAGES: Final = 0.9
 """The job's own images give way to the catalog's."""
 ONE_GPU: Final = 0.9
