@@ -132,3 +132,20 @@ def test_the_other_shapes_of_the_job_stay(wait: dict[str, Any], starts: list[str
 def test_the_largest_gang_may_start_where_smaller_ones_would_wait(cheap: int, starts: list[str]) -> None:
     taken = [node("h", H100, cheap, price="1"), pod("q", "h", {"nvidia.com/gpu": cheap})]
     assert sentences(busy("m", 6), taken, gpusPerNode=7 if cheap == 4 else 8, placement=WAITS) == starts
+
+
+@pytest.mark.parametrize(
+    ("free", "spec", "starts"),
+    [
+        # The larger gang starts on nodes that can be added.
+        (2, {"nodes": 3, "gpusPerNode": 8}, "nodes: 2 fits grows once nodes are added"),
+        (0, {"nodes": 3, "gpusPerNode": 8}, "nodes: 2 fits grows once nodes are added"),
+        # A price limit holds for their hosts too.
+        (2, {"nodes": 3, "gpusPerNode": 8, "placement": {"maxPricePerHour": "120"}}, "nodes: 2 fits grows once nodes are added"),
+    ],
+)  # fmt: skip
+def test_nodes_that_can_be_added_count(free: int, spec: dict[str, Any], starts: str) -> None:
+    new = {"gpusPerNode": 8, "cpu": 96, "memory": "1000Gi", "ephemeralStorage": "1000Gi"}
+    pool = gpupool("grows", {"pool": "grows"}, accelerator="MI300X", provision=new | {"maxNodes": 3})
+    there = [node("a", MI300X, labels={"pool": "grows"}, price="2"), pod("p", "a", {MI300X.resource: 8 - free})]
+    assert starts in sentences([pool, *there], **spec)

@@ -110,11 +110,13 @@ class StartsNow:
     """The pool that it fits."""
     price_per_hour: int | None
     """Micro-dollars an hour for the whole job; None when no price is known."""
+    provision: bool = False
+    """Whether an autoscaler must add nodes first."""
 
     def sentence(self, pool: str) -> str:
         """The changes in words, with this name of the pool: "nodes: 1 fits mi300x"."""
         fields = ", ".join(f"{change.field.removeprefix('spec.')}: {change.after}" for change in self.changes)
-        return f"{fields} fits {pool}"
+        return f"{fields} fits {pool}{' once nodes are added' * self.provision}"
 
 
 @dataclass(frozen=True, slots=True)

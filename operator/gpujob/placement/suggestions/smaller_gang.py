@@ -45,11 +45,11 @@ def starts_now(decision: Decision, fleet: Fleet, catalog: Catalog) -> tuple[Star
         gangs = tuple(other if each.entry == gang.entry else each for each in demand.gangs)
         asked = demand.but(gangs=gangs, trying=None, wait_seconds=demand.wait_seconds if patient else 0)
         choice = choose(asked, fleet, catalog).choice
-        if choice is None or not all(choice.nodes):
+        if choice is None:
             return None
         sizes = (("nodes", gang.nodes, nodes), ("gpusPerNode", gang.gpus_per_node, gpus))
         changes = tuple(Change(gang.field(name), was, now) for name, was, now in sizes if was != now)
-        return StartsNow(changes, choice.candidate.pool.name, choice.candidate.price_per_hour)
+        return StartsNow(changes, choice.candidate.pool.name, choice.candidate.price_per_hour, not all(choice.nodes))
 
     as_many = next(filter(None, (started(*shape) for shape in _as_many(gang))), None)
     return (*((as_many,) if as_many else ()), *_smaller(demand, gang, started))
