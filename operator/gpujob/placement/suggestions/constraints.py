@@ -76,7 +76,7 @@ def other_accelerators(demand: Demand, candidate: Candidate, fleet: Fleet, catal
         steps = _steps_apart(candidate, demand.ids_of((gang.accelerator or "",)), catalog)
         if steps == UNRELATED:
             return  # Another vendor's device, or one for an unknown name, is not what the shape is for.
-        yield cut(_of_device(steps), gang.field("accelerator"), gang.accelerator, name, changed)
+        yield cut(of_device(steps), gang.field("accelerator"), gang.accelerator, name, changed)
 
 
 def further_shape(demand: Demand, candidates: Iterable[Candidate], fleet: Fleet) -> Iterator[tuple[str, Demand]]:
@@ -95,7 +95,7 @@ def further_shape(demand: Demand, candidates: Iterable[Candidate], fleet: Fleet)
             yield sentence, demand.but(gangs=(*demand.gangs, gang))
 
 
-def _of_device(steps: float) -> float:
+def of_device(steps: float) -> float:
     """The cost of one more device, by its steps from those that the job names."""
     return costs.OTHER_VENDOR if steps == UNRELATED else costs.NAME_ALLOWED - costs.CLOSER_DEVICE * (UNRELATED - steps)
 
@@ -104,7 +104,11 @@ def _steps_apart(candidate: Candidate, wanted: Iterable[str], catalog: Catalog) 
     """How far the pool's accelerator is from the wanted ones: 0 of one model (H100-SXM, H100-PCIe), 1 of one architecture, 2 of
     one vendor, each plus the share that it lacks of a wanted one's figures, and 3 of another vendor.
     """
-    own = candidate.pool.accelerator
+    return steps_from(wanted, candidate.pool.accelerator, catalog)
+
+
+def steps_from(wanted: Iterable[str], own: Accelerator | None, catalog: Catalog) -> float:
+    """`_steps_apart` of a device."""
     rows = [row for row in map(catalog.accelerator, wanted) if row is not None] if own is not None else []
     if own is None or not rows:
         return UNRELATED
@@ -158,7 +162,7 @@ def _listed_name(
     if allowed and name not in demand.ids_of(allowed):
         wider = (*allowed, name)
         changed = demand.but(**{f"{kind}_allowed": wider})
-        yield cut(_of_device(steps), f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
+        yield cut(of_device(steps), f"spec.placement.{kind}.allow", list(allowed), list(wider), changed)
     if name in demand.ids_of(denied):
         fewer = tuple(word for word in denied if name not in demand.ids_of((word,)))
         changed = demand.but(**{f"{kind}_denied": fewer})

@@ -13,7 +13,8 @@ from gpujob.fleet.pools.fleet import Fleet
 from gpujob.placement.filters.job_validation import NOT_FEATURES, has_field, is_accelerator, vendors_left
 from gpujob.placement.request.demand import DEFAULT_FRAMEWORK, Demand
 from gpujob.placement.suggestions import costs
-from gpujob.placement.suggestions.proposal import Proposal, proposed
+from gpujob.placement.suggestions.constraints import UNRELATED, of_device, steps_from
+from gpujob.placement.suggestions.proposal import Proposal, cut, proposed
 from gpujob.values.vocabulary import Vendor
 
 _CLOSEST_OR_NONE: Final = (costs.CLOSEST_NAME, costs.OPTIONAL_NAME_DROPPED)
@@ -37,6 +38,7 @@ def closest_spellings(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterato
 
     for kind, field in (("accelerators_allowed", "accelerators.allow"), ("accelerators_denied", "accelerators.deny")):
         yield from _listed(demand, kind, f"{placement}.{field}", is_known, nearest_accelerators)
+    yield from _of_devices_there(demand, fleet, catalog)
     yield from _listed(demand, "pools_allowed", f"{placement}.pools.allow", fleet.called.__contains__, nearest_pools)
     yield from _of_no_device(demand, fleet, catalog)
     for gang in demand.gangs:
@@ -47,6 +49,25 @@ def closest_spellings(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterato
                 changed = demand.changed(gang, replace(gang, accelerator=meant))
                 yield proposed(costs.CLOSEST_NAME, gang.field("accelerator"), word, meant, changed)
     yield from _names(demand, fleet, catalog)
+
+
+def _of_devices_there(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
+    """A device of the fleet beside what the unknown names of the allowed ones mean, where the fleet has none of these: the nearest to
+    them of the same vendor.
+    """
+    words, devices = demand.accelerators_allowed, [each.accelerator for each in fleet.pools]
+    there = {device.id: device for device in devices if device is not None}
+    named = [
+        (word,) if is_accelerator(word, fleet, catalog) else fleet.nearest_accelerators(word, catalog) for word in words
+    ]
+    meant = tuple(dict.fromkeys(name for names in named for name in names))
+    if not 0 < len(words) <= MOST_MEANT or not all(named) or not demand.ids_of(meant).isdisjoint(there):
+        return
+    for device in there.values():
+        steps, wider = steps_from(demand.ids_of(meant), device, catalog), (*meant, device.id)
+        if steps < UNRELATED:
+            changed = demand.but(accelerators_allowed=wider)
+            yield cut(of_device(steps), "spec.placement.accelerators.allow", list(words), list(wider), changed)
 
 
 def _of_no_device(demand: Demand, fleet: Fleet, catalog: Catalog) -> Iterator[Proposal]:
