@@ -133,7 +133,7 @@ class Timings:
     left_jobs: float = 5.0
     """This long the jobs that such cycles leave hold back lower priorities, which may take what they would get afterwards."""
     loop_slice: float = 0.01
-    """Reconciles and a scheduling cycle run this long before they yield to watches and writes. With the longest single
+    """Reconciles and a scheduling cycle run this long before they yield to watches, writes and the Lease. With the longest single
     piece, a full explanation of 30 ms, no gap between two turns is longer than 50 ms.
     """
 

@@ -29,7 +29,6 @@ from gpujob.cluster.client.server_clock import ServerClock
 from gpujob.cluster.controller.controller import Reconciler
 from gpujob.cluster.controller.pools import PoolPublisher
 from gpujob.cluster.election.election import LEASES, Leadership, LeaseTimings
-from gpujob.cluster.election.lease_thread import LeaseThread
 from gpujob.cluster.index.cluster_index import ClusterIndex
 from gpujob.cluster.metrics.collector import FleetCollector, Snapshot
 from gpujob.cluster.telemetry.scraper import Scraper
@@ -88,11 +87,8 @@ class Operator:
         # A name alone is not unique: a restarted container must not take its own stale Lease for a held one.
         identity = f"{settings.pod_name}_{uuid.uuid4().hex[:8]}"
         self.crds = ServedCrds(self._client)
-        # Connections belong to a loop, and the Lease is renewed in one of its own; what is counted is one process's.
-        lease_client = ApiClient(connection)
-        lease_client.requests, lease_client.writes = self._client.requests, self._client.writes
         self.leadership = Leadership(
-            lease_client, settings.namespace, LEASE, identity, may_lead=self.crds.may_lead, timings=lease
+            self._client, settings.namespace, LEASE, identity, may_lead=self.crds.may_lead, timings=lease
         )
         self._client.may_write = self.leadership.is_leader
         self._outdated = OutdatedCrds(
@@ -117,13 +113,12 @@ class Operator:
             home=settings.namespace,
         )
         self.reconciler.work.here, clock.on_set = clock.here, self.reconciler.clock_was_set
-        gate = self.reconciler.work.outage
-        self._client.on_answer = gate.note
-        self._election = LeaseThread(self.leadership, lease_client, clock.note, gate.note)
+        self._client.on_answer = self.reconciler.work.outage.note
         self.scraper = Scraper(
             self.reconciler.work, self.leadership.is_leader, settings.namespace, settings.scrape_seconds
         )
         self._publisher = PoolPublisher(index, writer, self.leadership.is_leader, wall=clock.now)
+        gate = self.reconciler.work.outage
         self._endpoints = Endpoints(
             lambda: [
                 *self.crds.hindrances(),
@@ -140,7 +135,7 @@ class Operator:
         settings = self._settings
         async with self._client:
             await self._endpoints.start(settings.listen, settings.health_port, settings.metrics_port)
-            leadership = asyncio.create_task(self._election.run(), name="leadership")
+            leadership = asyncio.create_task(self.leadership.run(), name="leadership")
             try:
                 async with asyncio.TaskGroup() as tasks:
                     mirroring = mirror_all(self._client, self._kinds, self.cache, self.health, timings=self._watching)

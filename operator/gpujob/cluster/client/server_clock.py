@@ -40,15 +40,15 @@ class ServerClock:
         self._last, self._first = "", 0.0
         self._other, self._since, self._count = 0.0, 0.0, 0
 
-    def note(self, header: str | None, at: float | None = None) -> None:
-        """Applies the Date header of a response, which came now or at that time of the monotonic clock; an invalid one is ignored."""
+    def note(self, header: str | None) -> None:
+        """Applies the Date header of a response; an invalid one is ignored."""
         if not header or header == self._last:
             return
         try:
             stated = parsedate_to_datetime(header).timestamp()
         except (ValueError, OverflowError):
             return
-        self._last, now = header, self._monotonic() if at is None else at
+        self._last, now = header, self._monotonic()
         ahead = stated - now
         if self._ahead is None:
             self._ahead, self._first = ahead, now
