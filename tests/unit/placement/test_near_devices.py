@@ -180,15 +180,13 @@ def test_the_device_that_a_job_names_is_nearer_than_another_model(asked: Object,
 @pytest.mark.parametrize(
     ("word", "there", "allow"),
     [
-        # No node has what the unknown name means: the nearest to it of the same vendor is added, not any device allowed.
-        ("4090", (L40S, A100, MI300X), ["RTX-4090", "L40S"]),
-        ("7900xtx", (T4, MI210, A100), ["RX-7900-XTX", "MI210"]),
-        ("3090", (T4, A100, MI300X), ["RTX-3090", "A100-80GB"]),
+        # No node has what the name means: the nearest to it of the same vendor is added, not any device allowed.
+        ("4090", (L40S, A100, MI300X), ["4090", "L40S"]),
+        ("7900xtx", (T4, MI210, A100), ["7900xtx", "MI210"]),
+        ("3090", (T4, A100, MI300X), ["3090", "A100-80GB"]),
     ],
 )
-def test_an_unknown_name_of_a_device_that_is_not_there(
-    word: str, there: tuple[Amd | Nvidia, ...], allow: list[str]
-) -> None:
+def test_a_name_of_a_device_that_is_not_there(word: str, there: tuple[Amd | Nvidia, ...], allow: list[str]) -> None:
     nodes = [node(f"n{number}", gpu) for number, gpu in enumerate(there)]
     found = decision(*nodes, catalog=CATALOG, placement={"accelerators": {"allow": [word]}})
     fix = with_fix(found, fleet(*nodes, catalog=CATALOG), CATALOG).fix
