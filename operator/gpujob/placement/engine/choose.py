@@ -180,12 +180,14 @@ def _first(asked: Sequence[GangSearch], aim: Aim, demand: Demand, price_limit: i
         if isinstance(found, PoolResult):
             return found
         comes, found.is_next = found.is_next, False
-        # Its own bound is above that of the pools after it.
-        waits = comes and found.risk > 0
-        trial = None if waits else found.fitting()
-        rank = found.bound(aim) if waits else trial and score.rank_of(trial.candidate, aim, demand)
-        if trial is not None and rank == bound:
-            return trial
+        rank, trial = None, None
+        if comes and found.risk:
+            # Its own bound is above that of the pools after it.
+            rank = found.bound(aim)
+        elif (trial := found.fitting()) is not None:
+            rank = score.rank_of(trial.candidate, aim, demand)
+            if rank == bound:
+                return trial
         following = next(streams[number], None) if comes else None
         if following is None:
             heappop(heap)

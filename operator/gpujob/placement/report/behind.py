@@ -52,10 +52,10 @@ def _at_the_same_price(candidate: Candidate, chosen: Candidate) -> str:
     if more > 0:
         return f"same price, {counted(more, 'more warning')}"
     slower = _slower(candidate, chosen)
-    if slower or candidate.speed is None:
-        return (
-            f"same price, {slower}" if slower else ("same price, no speed is known" if chosen.speed is not None else "")
-        )
+    if slower:
+        return f"same price, {slower}"
+    if candidate.speed is None:
+        return "same price, no speed is known" if chosen.speed is not None else ""
     memory = (candidate.pool.memory or 0) - (chosen.pool.memory or 0)
     return f"same price, {format_bytes(memory)} more memory a GPU" if memory > 0 and chosen.pool.memory else ""
 
